@@ -3,6 +3,7 @@
 use futures::StreamExt as _;
 use futures::future::join_all;
 use serde_json::{Value, json};
+use tokamak::clock::Clock as _;
 
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -191,6 +192,98 @@ async fn names_have_up_to_200_characters_and_are_found_by_wildcard_and_id() {
     assert_eq!(found("id=00000000-0000-7000-8000-000000000000").await, Vec::<usize>::new());
     let wrong = server.management.get("/reactors?id=x&size=101&page=0").await;
     assert_eq!(wrong.faults(), ["id", "page", "size"]);
+}
+
+/// A rename must not turn what an application confined into what runs with every caller's own rights.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_application_of_a_reactor_that_has_ended_is_told_and_not_dropped_unasked() {
+    let server = TestServer::start().await;
+    let management = &server.management;
+    let formula = configured(&server).await;
+    let ends = chrono::DateTime::from_timestamp_millis(
+        i64::try_from(server.clock.now_ms() + 60_000).unwrap(),
+    );
+    let acting = json!({"name": "a", "type": "private", "permissions": ["token:create"],
+        "expires_at": ends.unwrap().to_rfc3339()});
+    let acting = management.post("/applications", acting).await.expect(201)["id"].clone();
+    let values = json!({"url": "u", "retries": 1});
+    let with = |application: Value| {
+        let mut body = body(&formula, values.clone());
+        body["application"] = application;
+        body
+    };
+    let made = management.post("/reactors", with(json!({"id": acting}))).await.expect(201);
+    let at = format!("/reactors/{}", made["id"].as_str().unwrap());
+    assert_eq!((&made["application_id"], &made["application"]["id"]), (&acting, &acting));
+    // As ever, what says nothing of an application that there is has none afterwards.
+    let none = management.put(&at, body(&formula, values.clone())).await.expect(200);
+    assert!(none.get("application_id").is_none() && none.get("application").is_none(), "{none}");
+    management.put(&at, with(json!({"id": acting}))).await.expect(200);
+
+    server.clock.advance_ms(120_000);
+    let shown = management.get(&at).await.expect(200);
+    assert_eq!((&shown["application_id"], shown.get("application")), (&acting, None));
+    let refused = management.put(&at, body(&formula, values.clone())).await;
+    assert_eq!(refused.faults(), ["application"]);
+    assert_eq!(management.put(&at, with(json!({"id": acting}))).await.faults(), ["application.id"]);
+    assert_eq!(management.get(&at).await.expect(200), shown);
+    let freed = management.put(&at, with(Value::Null)).await.expect(200);
+    assert!(freed.get("application_id").is_none(), "{freed}");
+}
+
+/// Neither can be deleted before: which they are is found by what stands in the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn reactors_of_a_formula_and_of_an_application_are_listed() {
+    let server = TestServer::start().await;
+    let management = &server.management;
+    let (used, other) = (configured(&server).await, configured(&server).await);
+    let acting = application(&server, "private", "token:read").await;
+    let mut made = Vec::new();
+    for (name, formula, acts) in
+        [("a", &used, true), ("b", &used, false), ("c", &other, true), ("d", &other, false)]
+    {
+        let mut body = body(formula, json!({"url": "u", "retries": 1}));
+        body["name"] = json!(name);
+        if acts {
+            body["application"] = json!({"id": acting});
+        }
+        let reactor = management.post("/reactors", body).await.expect(201);
+        made.push(reactor["id"].as_str().unwrap().to_owned());
+    }
+    let names = async |query: &str| {
+        let page = management.get(&format!("/reactors?{query}")).await.expect(200);
+        let mut names = String::new();
+        for reactor in page["data"].as_array().unwrap() {
+            names.push_str(reactor["name"].as_str().unwrap());
+        }
+        (names, page["pagination"]["total_items"].as_u64().unwrap())
+    };
+    let missing = uuid::Uuid::from_u128(7);
+    for (query, expected) in [
+        (format!("formula_id={used}"), "ba"),
+        (format!("application_id={acting}"), "ca"),
+        (format!("formula_id={used}&application_id={acting}"), "a"),
+        (format!("formula_id={used}&name=*"), "ba"),
+        (format!("application_id={acting}&name=c"), "c"),
+        (format!("formula_id={other}&id={}&id={}", made[0], made[2]), "c"),
+        (format!("formula_id={missing}"), ""),
+        (format!("application_id={missing}&name=*"), ""),
+        (format!("formula_id={}", used.to_uppercase()), "ba"),
+    ] {
+        let total = u64::try_from(expected.len()).unwrap();
+        assert_eq!(names(&query).await, (expected.to_owned(), total), "{query}");
+    }
+    for query in ["formula_id=x", "application_id="] {
+        let name = query.split_once('=').unwrap().0;
+        assert_eq!(management.get(&format!("/reactors?{query}")).await.faults(), [name]);
+    }
+    for path in [format!("/reactor-formulas/{used}"), format!("/applications/{acting}")] {
+        let problem = management.delete(&path).await.expect(409);
+        assert!(problem["detail"].as_str().unwrap().contains("GET /reactors"), "{problem}");
+    }
+    // Of another tenant, none is.
+    let theirs = server.other_tenant().await.get(&format!("/reactors?formula_id={used}")).await;
+    assert_eq!(theirs.expect(200)["pagination"]["total_items"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

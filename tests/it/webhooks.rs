@@ -290,6 +290,7 @@ async fn a_receiver_has_fifteen_seconds_to_answer() {
     let (in_time, too_late) = tokio::join!(after(7), after(20));
     assert_eq!(in_time, json!({"status": "delivered", "attempts": 1, "last_status": 200}));
     assert_eq!((&too_late["status"], too_late.get("last_status")), (&json!("pending"), None));
+    assert_eq!(too_late["last_error"], "the request ran past its time");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -446,6 +447,8 @@ async fn nobody_there_is_a_failed_try_without_a_status() {
     let tried = delivery(&server.private, &place, attempts(1)).await;
     assert!(tried.get("last_status").is_none());
     assert_eq!(tried["status"], "pending");
+    // Whoever looks at the result is told why.
+    assert_eq!(tried["last_error"], "unreachable: the host refused the connection");
 }
 
 /// The example, which is built by the command that builds the tests, beside them.

@@ -207,7 +207,7 @@ function fold(run, isOpen) {
 export function outcome(run) {
   return html`<div class="part">
     <div class="row">${badge(run.status, run.status === "completed" ? "good" : "bad")} ${run.error ? html`<span>${run.error}</span>` : nothing}</div>
-    ${facts([["Time", duration(run.elapsed_us)], ["Fuel", count(run.fuel)], ["Memory at most", bytes(run.memory_peak_bytes)], ["Run", copyable(run.id, "id of the run")]])}
+    ${facts([["Time", duration(run.elapsed_us)], ["Fuel", count(run.fuel)], ["Memory at most", bytes(run.memory_peak_bytes)], ["Run", copyable(run.id, "id of the run")], ...(run.trace_id ? [["Trace", copyable(run.trace_id, "trace id")]] : [])])}
     <h3>Log lines</h3>
     ${lines(run)}
   </div>`;
@@ -278,9 +278,9 @@ function shaped({ invocation_id: run, error: { headers, body } }) {
     <pre tabindex="0" role="region" aria-label=${`Answer of ${run}`}>${pretty({ headers, body })}</pre>`;
 }
 
-function tries({ attempts, last_status: last }) {
+function tries({ attempts, last_status: last, last_error: error }) {
   const answer = last ? `, last answered ${last}` : attempts > 0 ? ", no answer" : "";
-  return `${counted(attempts, "try")}${answer}`;
+  return `${counted(attempts, "try")}${answer}${error ? (last ? `; the last try: ${error}` : `: ${error}`) : ""}`;
 }
 
 /** Nothing of one reactor's runs is left for another's. */

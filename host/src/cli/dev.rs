@@ -28,7 +28,7 @@ use crate::model::member;
 use crate::model::permission::ApplicationType;
 use crate::model::permission::marker::{ReactorCreate, ReactorRead};
 use crate::runtime::close_to_others;
-use crate::vault::{Authenticated, Error, PageRequest, Vault};
+use crate::vault::{Authenticated, Error, PageRequest, ReactorFilter, Vault};
 
 const DEMO_REACTOR: &str = "demo: card insights";
 const DEMO_FORMULA: &str = "card-insights";
@@ -211,7 +211,8 @@ async fn holder(vault: &Vault, key: Option<&str>) -> Result<Option<Authenticated
 /// Finds the reactor that the commands to paste run, or makes it.
 async fn keep_reactor(vault: &Vault, who: &Authenticated) -> Result<String, Failure> {
     let (page, read) = (PageRequest::first(), vault.permit::<ReactorRead>(who, None).await?);
-    let found = vault.list_reactors(&read, Vec::new(), Some(DEMO_REACTOR), &page).await?;
+    let named = ReactorFilter { name: Some(DEMO_REACTOR.to_owned()), ..ReactorFilter::default() };
+    let found = vault.list_reactors(&read, named, &page).await?;
     if let Some(reactor) = found.data.first() {
         return Ok(reactor.id().to_string());
     }

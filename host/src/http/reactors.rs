@@ -16,12 +16,13 @@ use super::extract::{Id, InvocationOf, Permitted};
 use super::problem::Rejection;
 use super::query::Query;
 use super::trace::IsTold;
-use crate::model::id::{InvocationId, ReactorId};
+use crate::model::id::{ApplicationId, FormulaId, InvocationId, ReactorId};
 use crate::model::permission::marker::{
     ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate, TokenUse,
 };
 use crate::vault::{
-    Error, InvocationView, JobView, ReactRequest, ReactResponse, Reacted, ReactorView, WriteReactor,
+    Error, InvocationView, JobView, ReactRequest, ReactResponse, Reacted, ReactorFilter,
+    ReactorView, WriteReactor,
 };
 
 /// The header that names the invocation of a run that failed: with it, its log is found among the reactor's invocations.
@@ -43,7 +44,9 @@ pub async fn create(
 #[utoipa::path(get, operation_id = "list_reactors", path = "/reactors", tag = "reactors",
     params(ListParameters,
         ("id" = Option<Vec<ReactorId>>, Query, description = "Only these; repeatable"),
-        ("name" = Option<String>, Query, description = "Only this name; `*` stands for any characters")),
+        ("name" = Option<String>, Query, description = "Only this name; `*` stands for any characters"),
+        ("formula_id" = Option<FormulaId>, Query, description = "Only those that use this formula"),
+        ("application_id" = Option<ApplicationId>, Query, description = "Only those that act as this application")),
     responses((status = 200, description = "A page of reactors", body = Paginated<ReactorView>), Refusals))]
 pub async fn list(
     Permitted(permit): Permitted<ReactorRead>,
@@ -51,10 +54,14 @@ pub async fn list(
     mut query: Query,
 ) -> Result<Reply<Paginated<ReactorView>>, Rejection> {
     let page = query.page();
-    let ids = query.every("id");
-    let (page, ids) = query.checked((page, ids))?;
-    let name = query.first("name");
-    Ok(Reply(state.vault.list_reactors(&permit, ids, name, &page).await?.into()))
+    let filter = ReactorFilter {
+        ids: query.every("id"),
+        name: query.first("name").map(str::to_owned),
+        formula_id: query.parsed("formula_id"),
+        application_id: query.parsed("application_id"),
+    };
+    let (page, filter) = query.checked((page, filter))?;
+    Ok(Reply(state.vault.list_reactors(&permit, filter, &page).await?.into()))
 }
 
 /// Show a reactor.

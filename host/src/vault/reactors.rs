@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use request::Definition;
-pub use request::WriteReactor;
+pub use request::{ReactorFilter, WriteReactor};
 
 use super::audit::Event;
-use super::index::{Index, term};
+use super::index::{Index, term, term_of};
 use super::kept_application::KeptApplication;
 use super::names::{Named, index_name};
 use super::page::{Page, PageRequest, only_ids};
@@ -32,7 +32,7 @@ use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
 use crate::model::permission::{ApplicationType, Grant};
 use crate::model::plaintext::opaque;
-use crate::store::{Expect, Kind};
+use crate::store::{Expect, Filter, Kind};
 
 // As it is kept: its configuration is sealed with the rest of it.
 impl Entity for Reactor {
@@ -84,7 +84,10 @@ pub struct ReactorView {
     formula: Formula,
     /// Values for the formula's `configuration`.
     configuration: Map<String, Value>,
-    /// The application whose rights its `svc` has.
+    /// The id of the application whose rights its `svc` has, also once that has ended, with which nothing is run any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    application_id: Option<ApplicationId>,
+    /// That application; absent where it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     application: Option<Application>,
     /// Who made and changed it.
@@ -156,18 +159,23 @@ impl Vault {
         self.keep_reactor(permit, reactor, Expect::Absent, referred, event).await
     }
 
-    /// Lists reactors; `name` may hold `*` for any characters.
+    /// Lists reactors.
     pub async fn list_reactors(
         &self,
         permit: &Permit<ReactorRead>,
-        ids: Vec<ReactorId>,
-        name: Option<&str>,
+        wanted: ReactorFilter,
         request: &PageRequest,
     ) -> Result<Page<ReactorView>, Error> {
-        let page = match name {
-            None => self.page::<Reactor>(permit.tenant(), only_ids(&ids), request).await?,
+        let tenant = permit.tenant();
+        let keys = self.keys(tenant).await?;
+        let formula = wanted.formula_id.map(|id| (term::FORMULA, id.to_string()));
+        let application = wanted.application_id.map(|id| (term::APPLICATION, id.to_string()));
+        let used = [formula, application].into_iter().flatten();
+        let used = used.map(|(term, id)| Filter::Term(term_of(&keys, term, &[&id])));
+        let filter = Filter::And(used.chain([only_ids(&wanted.ids)]).collect());
+        let page = match wanted.name.as_deref() {
+            None => self.page::<Reactor>(tenant, filter, request).await?,
             Some(name) => {
-                let (tenant, filter) = (permit.tenant(), only_ids(&ids));
                 let places = self.named::<Reactor>(tenant, filter, name).await?;
                 let page = request.cut(places, |place| place.order_ms, |place| place.id.clone());
                 let ids: Vec<&str> = page.data.iter().map(|place| place.id.as_str()).collect();
@@ -235,6 +243,11 @@ impl Vault {
             Err(Error::NotFound(_)) if is_faulty => return Err(faults.into()),
             found => found?,
         };
+        let acts_as = self.reactors_application(&stored.entity).await;
+        if definition.application_is_absent && matches!(acts_as, Err(Error::Conflict(_))) {
+            // It is shown without one, and saved so it would run with every caller's own rights.
+            faults.add("application", "has ended: name another one, or null for none");
+        }
         let formula_id = stored.entity.formula_id;
         let (formula, formula_version) = self.formula_to_hold(tenant, formula_id).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
@@ -361,7 +374,7 @@ fn fitted(
     formula: &Formula,
     mut faults: Faults,
 ) -> Result<Reactor, Faults> {
-    let Definition { name, configuration, application_id } = definition;
+    let Definition { name, configuration, application_id, .. } = definition;
     // One that is no object has no entries to be named.
     let configuration = configuration
         .and_then(|given| faults.take("", configure(&Value::Object(given), &formula.configuration)))
@@ -380,6 +393,7 @@ fn view(reactor: Reactor, formula: Formula, application: Option<Application>) ->
         name: reactor.name,
         formula,
         configuration: reactor.configuration,
+        application_id: reactor.application_id,
         application,
         audit: reactor.audit,
     }

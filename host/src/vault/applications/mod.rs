@@ -222,7 +222,9 @@ impl Vault {
         // A reactor that is made from now on changes the application's version, which the removal would not find.
         self.settled().await?;
         if self.any::<Reactor>(permit.tenant(), &Filter::Term(users)).await? {
-            return Err(Error::Conflict("A reactor acts as this application."));
+            return Err(Error::Conflict(
+                "Reactors act as this application: GET /reactors lists them by its id as application_id.",
+            ));
         }
         let mut change = self.change(permit.tenant()).await?;
         change.remove(&stored);

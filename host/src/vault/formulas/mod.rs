@@ -255,7 +255,9 @@ impl Vault {
         // A reactor that is made from now on changes the formula's version, which the removal would not find.
         self.settled().await?;
         if self.any::<Reactor>(tenant, &users).await? {
-            return Err(Error::Conflict("A reactor uses this formula."));
+            return Err(Error::Conflict(
+                "Reactors use this formula: GET /reactors lists them by its id as formula_id.",
+            ));
         }
         let component = self.get::<Component>(tenant, &id.to_string()).await?;
         let mut change = self.change(tenant).await?;

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::Job;
 use crate::crypto::wiped::Wiped;
-use crate::egress::Url;
+use crate::egress::{EgressError, Url};
 use crate::limits::{
     DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_PUT_OFF_MS, DELIVERY_WINDOW_MS,
     INVOCATION_KEPT_MS,
@@ -34,6 +34,8 @@ const MULTIPLIER: f64 = 3.0;
 const JITTER: f64 = 0.1;
 /// How long a try that the receiver asked for at the very end, or later, may be put off before it is given up.
 const LAST_TRY_MS: u64 = 60 * 60 * 1000;
+/// Said of a try that the server could not make.
+const NOT_SENT: &str = "the server could not send it";
 /// In the index this is added to the time at which a delivery is due, if that was reckoned by a clock in doubt: it lies
 /// past any time.
 pub const BY_DOUBT: u64 = 1 << 62;
@@ -68,6 +70,8 @@ pub struct Delivery {
     pub requeued: u32,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     last_status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    last_error: Option<String>,
     due_at: Timestamp,
     /// Whether the clock by which that was reckoned was, or may have been, in doubt.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -88,6 +92,10 @@ pub struct DeliveryView {
     /// The status of the receiver's last answer, which later tries may not have got; absent when it never answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_status: Option<u16>,
+    /// Why the last try got no answer; absent when it got one. It begins with `denied`, `invalid` or `unreachable`, or is a
+    /// sentence about time or size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
     /// When it is tried next.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_attempt_at: Option<Timestamp>,
@@ -97,7 +105,7 @@ impl DeliveryView {
     /// The delivery of a run that has not ended.
     pub fn waiting() -> Self {
         let status = DeliveryStatus::Pending;
-        Self { status, attempts: 0, last_status: None, next_attempt_at: None }
+        Self { status, attempts: 0, last_status: None, last_error: None, next_attempt_at: None }
     }
 }
 
@@ -106,6 +114,8 @@ impl DeliveryView {
 pub struct Answered {
     /// The status of its answer, if it gave one.
     pub status: Option<u16>,
+    /// Why it gave none, if it was asked.
+    pub error: Option<EgressError>,
     /// How long it wants to be left alone.
     pub retry_after: Option<Duration>,
 }
@@ -121,6 +131,7 @@ impl Delivery {
             tries: 0,
             requeued: 0,
             last_status: None,
+            last_error: None,
             due_at: now,
             // It is due at once by any clock: whether this one is to be believed is not asked.
             in_doubt: true,
@@ -144,6 +155,8 @@ impl Delivery {
     pub fn tried_before(&mut self, answered: Answered) {
         self.attempts = self.attempts.saturating_add(1);
         self.last_status = answered.status.or(self.last_status);
+        let why = || answered.error.map_or_else(|| NOT_SENT.to_owned(), |error| error.to_string());
+        self.last_error = answered.status.is_none().then(why);
     }
 
     /// Takes note of a try: it is over, or due again. By a clock that is in doubt none is given up.
@@ -199,6 +212,7 @@ impl Delivery {
             status: self.status,
             attempts: self.attempts,
             last_status: self.last_status,
+            last_error: self.last_error.clone(),
             next_attempt_at: pending.then_some(self.due_at),
         }
     }

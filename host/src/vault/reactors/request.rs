@@ -1,14 +1,27 @@
-//! The body of `POST` and `PUT /reactors`, checked.
+//! What requests for reactors hold: the body of `POST` and `PUT /reactors`, checked, and which of them are listed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::model::faults::Faults;
-use crate::model::id::{ApplicationId, FormulaId};
+use crate::model::id::{ApplicationId, FormulaId, ReactorId};
 use crate::model::member::{FromJson, Member};
 use crate::model::name::check_name;
 use crate::model::plaintext::opaque;
+
+/// Which reactors are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReactorFilter {
+    /// Only these, if there are any.
+    pub ids: Vec<ReactorId>,
+    /// Of this name, in which `*` stands for any characters.
+    pub name: Option<String>,
+    /// That use this formula.
+    pub formula_id: Option<FormulaId>,
+    /// That act as this application.
+    pub application_id: Option<ApplicationId>,
+}
 
 /// Body of `POST /reactors`, and of `PUT /reactors/{id}`, which does not read `formula`.
 #[derive(Clone, Default, Deserialize, ToSchema)]
@@ -26,7 +39,8 @@ pub struct WriteReactor {
     #[schema(value_type = Reference, required = true)]
     #[serde(default)]
     formula: Member<Map<String, Value>>,
-    /// A public or private application whose rights the reactor's `svc` has.
+    /// A public or private application whose rights the reactor's `svc` has. Where the one before has ended, an update must
+    /// name another one or `null`.
     #[schema(value_type = Option<Reference>)]
     #[serde(default)]
     application: Member<Map<String, Value>>,
@@ -48,6 +62,8 @@ pub(super) struct Definition {
     /// `None` when the request has none, which is a fault.
     pub(super) configuration: Option<Map<String, Value>>,
     pub(super) application_id: Option<ApplicationId>,
+    /// Whether the request says nothing of an application, not even that there is none.
+    pub(super) application_is_absent: bool,
 }
 
 impl WriteReactor {
@@ -64,10 +80,12 @@ impl WriteReactor {
             check_name(name, faults);
         }
         let configuration = self.configuration.required("configuration", faults);
+        let application_is_absent = matches!(self.application, Member::Absent);
         let application = self.application.optional("application", faults);
         let application_id =
             application.and_then(|members| reference("application.id", members, faults));
-        Definition { name: name.unwrap_or_default(), configuration, application_id }
+        let name = name.unwrap_or_default();
+        Definition { name, configuration, application_id, application_is_absent }
     }
 }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::{Answered, Delivery, DeliveryStatus, receiver, wait_after};
+use crate::egress::EgressError;
 use crate::limits::{
     DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_PUT_OFF_MS, DELIVERY_WINDOW_MS,
 };
 use crate::model::id::InvocationId;
 use crate::model::time::Timestamp;
+use crate::vault::record::Entity as _;
 
 const NOW: Timestamp = Timestamp(1_000_000_000);
 
@@ -21,6 +23,7 @@ fn delivery() -> Delivery {
         tries: 0,
         requeued: 0,
         last_status: None,
+        last_error: None,
         due_at: NOW,
         in_doubt: false,
         ends_at: end(DELIVERY_WINDOW_MS),
@@ -30,7 +33,7 @@ fn delivery() -> Delivery {
 }
 
 fn answered(status: u16) -> Answered {
-    Answered { status: Some(status), retry_after: None }
+    Answered { status: Some(status), error: None, retry_after: None }
 }
 
 #[test]
@@ -111,7 +114,8 @@ fn the_last_try_is_when_the_day_is_over() {
 fn no_receiver_is_told_sooner_than_it_asks_for() {
     const HOUR: Duration = Duration::from_hours(1);
     let mut delivery = delivery();
-    let busy = |hours: u32| Answered { status: Some(503), retry_after: Some(HOUR * hours) };
+    let busy =
+        |hours: u32| Answered { status: Some(503), error: None, retry_after: Some(HOUR * hours) };
     for expected in [23, 46] {
         let now = delivery.due_at;
         delivery.tried(busy(23), now, false);
@@ -141,7 +145,7 @@ fn none_is_given_up_by_a_clock_in_doubt_and_once_that_is_right_it_has_a_day() {
         delivery.tried(answered(500), NOW, false);
         let ahead = Timestamp(NOW.0 + jump_days * DELIVERY_WINDOW_MS);
         let retry_after = Some(Duration::from_secs(u64::MAX));
-        delivery.tried(Answered { status: Some(503), retry_after }, ahead, true);
+        delivery.tried(Answered { status: Some(503), error: None, retry_after }, ahead, true);
         assert_eq!(delivery.status, DeliveryStatus::Pending, "{jump_days}");
         // Not at once, and not later than the longest wait there is.
         assert_eq!(delivery.due_at, Timestamp(ahead.0 + DELIVERY_WINDOW_MS));
@@ -169,7 +173,7 @@ fn a_receiver_may_ask_for_more_time_within_the_day() {
     let wait = |seconds| {
         let mut delivery = delivery();
         let retry_after = Some(Duration::from_secs(seconds));
-        delivery.tried(Answered { status: Some(503), retry_after }, NOW, false);
+        delivery.tried(Answered { status: Some(503), error: None, retry_after }, NOW, false);
         (delivery.status, delivery.due_at.0 - NOW.0)
     };
     assert_eq!(wait(3_600), (DeliveryStatus::Pending, 3_600_000));
@@ -184,11 +188,29 @@ fn a_receiver_may_ask_for_more_time_within_the_day() {
 fn a_status_stays_when_later_tries_get_no_answer() {
     let mut delivery = delivery();
     for (status, last) in [(None, None), (Some(503), Some(503)), (None, Some(503))] {
-        delivery.tried(Answered { status, retry_after: None }, NOW, false);
+        delivery.tried(Answered { status, error: None, retry_after: None }, NOW, false);
         assert_eq!(delivery.last_status, last);
     }
-    delivery.tried_before(Answered { status: None, retry_after: None });
+    delivery.tried_before(Answered { status: None, error: None, retry_after: None });
     assert_eq!((delivery.attempts, delivery.tries, delivery.last_status), (4, 3, Some(503)));
+}
+
+#[test]
+fn why_the_last_try_got_no_answer_is_told_until_one_does() {
+    let mut delivery = delivery();
+    let refused = EgressError::Unreachable("the host refused the connection");
+    for (status, error, told) in [
+        (None, Some(refused), Some("unreachable: the host refused the connection")),
+        (None, Some(EgressError::Timeout), Some("the request ran past its time")),
+        (None, None, Some("the server could not send it")),
+        (Some(503), None, None),
+        (None, Some(EgressError::Denied("x")), Some("denied: x")),
+        (Some(200), None, None),
+    ] {
+        delivery.tried(Answered { status, error, retry_after: None }, NOW, false);
+        let kept = Delivery::from_text(&delivery.to_text().unwrap()).unwrap();
+        assert_eq!(kept.view().last_error.as_deref(), told);
+    }
 }
 
 #[test]
