@@ -62,7 +62,9 @@ pub fn as_written(text: &str) -> Result<(), EgressError> {
             V::C0SpaceIgnored => {
                 "the address has a space or a control character at its start or end"
             }
-            V::ExpectedDoubleSlash => "the address must have // behind its http: or https:",
+            V::ExpectedDoubleSlash => {
+                "the address must have // and a host behind its http: or https:"
+            }
             V::TabOrNewlineIgnored => "the address has a tab or a line break in it",
             _ => return,
         };

@@ -85,9 +85,9 @@ pub struct UpdateTenant {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only the description reads it")]
 struct WriteTenantSettings {
-    /// Whether tokens are deduplicated that do not say; not, unless it was set.
+    /// Whether tokens are deduplicated that do not say; not, where this is absent.
     deduplicate_tokens: Option<bool>,
-    /// How long a card's `cvc` stays, in minutes; 60, unless it was set.
+    /// How long a card's `cvc` stays, in minutes; 60, where this is absent.
     #[schema(minimum = 1, maximum = 1440)]
     cvc_retention_minutes: Option<u32>,
 }

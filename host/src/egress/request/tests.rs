@@ -161,7 +161,7 @@ fn each_is_told_what_is_wrong_with_it() {
         ("https://a.b\\c", "the address has a \\ where there should be a /"),
         (" https://a.b/", "the address has a space or a control character at its start or end"),
         ("https://a.b/\n", "the address has a space or a control character at its start or end"),
-        ("https:a.b/", "the address must have // behind its http: or https:"),
+        ("https:a.b/", "the address must have // and a host behind its http: or https:"),
         ("https://a.b/\tc", "the address has a tab or a line break in it"),
     ] {
         assert!(ANYWHERE.read(text).is_ok(), "{text:?}");
