@@ -30,7 +30,7 @@ use opentelemetry_sdk::trace::{
     SpanExporter, SpanProcessor,
 };
 use thiserror::Error;
-use tracing::Subscriber;
+use tracing::{Instrument as _, Subscriber};
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -213,6 +213,18 @@ pub async fn within<F: Future>(trace_id: Arc<str>, run: F) -> F::Output {
 /// The trace id of the request under way, for what is kept of it; none outside of requests.
 pub fn current_id() -> Option<Arc<str>> {
     CURRENT.try_with(Arc::clone).ok()
+}
+
+/// What is to go on as a task of its own, as a part of the request under way: within its span, and with its trace id.
+pub fn carried<F: Future>(run: F) -> impl Future<Output = F::Output> {
+    let trace_id = current_id();
+    let carried = async move {
+        match trace_id {
+            Some(trace_id) => within(trace_id, run).await,
+            None => run.await,
+        }
+    };
+    carried.in_current_span()
 }
 
 /// Makes the span of a request a part of the trace that the request names, if any.

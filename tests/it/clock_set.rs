@@ -125,7 +125,7 @@ async fn a_token_that_has_ended_by_a_clock_in_doubt_is_named_as_what_is_in_the_w
     }
     client.post("/tokens", body("other", "third")).await.expect(200);
     let taken = client.post("/tokens", body("third", "second")).await.expect(409);
-    assert_eq!(taken["detail"], "A token with this id exists already.");
+    assert_eq!(taken["detail"], "A token with the id second exists already.");
     // A clock that was right after all is believed after a day.
     server.clock.advance_ms(DAY_MS.unsigned_abs());
     assert_eq!(update().await.expect(200)["id"], "second");

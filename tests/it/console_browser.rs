@@ -155,7 +155,7 @@ async fn a_person_makes_finds_reveals_and_runs() {
     browser.choose("Entity", "card");
     browser.fill("Id of the entity", "a-card");
     browser.press("Enter");
-    browser.wait_for("Token used by a reactor");
+    browser.wait_for("Token used by reactor");
 
     leaves_nothing(&mut browser, &all);
     assert_eq!(browser.complaints(), Vec::<String>::new());

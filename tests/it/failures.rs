@@ -185,9 +185,9 @@ async fn invocations_and_uses_are_in_the_audit_log() {
     assert_eq!(
         of(&token).await,
         [
-            "card use Token used by a reactor",
-            "card use Token used by a reactor",
-            "card create Token created",
+            format!("card use Token used by reactor {reactor}"),
+            format!("card use Token used by reactor {reactor}"),
+            "card create Token created".to_owned(),
         ]
     );
 }

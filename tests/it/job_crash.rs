@@ -271,7 +271,7 @@ async fn an_interrupted_run_is_in_the_log_with_what_it_was_given() {
     let process = serve(folder.path());
     wait_for(&site.client(&process), &place, delivered).await;
     let entries = process.management().get(&format!("/logs?entity_id={token}")).await.text();
-    assert_eq!(entries.matches("Token used by a reactor").count(), 1, "{entries}");
+    assert_eq!(entries.matches("Token used by reactor").count(), 1, "{entries}");
     let entries = process.management().get(&format!("/logs?entity_id={}", site.reactor)).await;
     assert!(entries.text().contains("Reactor invoked: Reactor Interrupted"));
     let path = format!("/reactors/{}/invocations", site.reactor);
@@ -365,4 +365,35 @@ async fn under_load_and_kills_every_accepted_run_ends_once_and_is_told() {
     assert!(completed > 0);
     assert_eq!(process.terminate(), Some(0));
     assert_sound(folder.path());
+}
+
+/// Somebody waits for it, so that no job tells of it: only the log does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_somebody_waits_for_is_in_the_log_though_the_server_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let client = site.client(&process);
+    let path = format!("/reactors/{}/react", site.reactor);
+    let body = json!({"args": {"behaviour": "sleep", "ms": 9_000}});
+    let run = client.request(reqwest::Method::POST, &path).json(&body).send();
+    let run = tokio::spawn(run);
+    let entries = format!("/logs?entity_id={}&size=100", site.reactor);
+    let begun = async |process: &Process| {
+        let text = process.management().get(&entries).await.text();
+        (text.matches("Reactor run begun").count(), text.matches("Reactor invoked").count())
+    };
+    let began = Instant::now();
+    while begun(&process).await.0 == 0 {
+        assert!(began.elapsed() < Duration::from_mins(1));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    process.kill();
+    assert!(run.await.unwrap().is_err());
+    let process = serve(folder.path());
+    assert_eq!(begun(&process).await, (1, 0));
+    // One that ends is told of twice.
+    let body = json!({"args": {"behaviour": "echo"}});
+    site.client(&process).post(&path, body).await.expect(200);
+    assert_eq!(begun(&process).await, (2, 1));
 }

@@ -89,7 +89,7 @@ async fn a_run_is_queued_done_kept_and_told() {
         assert!(text.contains(message), "{message}");
     }
     let used = server.management.get(&format!("/logs?entity_id={card}")).await.text();
-    assert!(used.contains("Token used by a reactor"));
+    assert!(used.contains(&format!("Token used by reactor {reactor}")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,8 +313,13 @@ async fn rights_taken_away_before_a_run_begins_are_not_used() {
     let [entry] = entries.as_slice() else { panic!("{entries:?}") };
     assert_eq!(
         (&entry["message"], &entry["entity_type"], &entry["actor_id"]),
-        (&json!("Token used to check a reactor's run"), &json!("card"), &json!(id))
+        (
+            &json!(format!("Token used to check a run of reactor {reactor}")),
+            &json!("card"),
+            &json!(id)
+        )
     );
+    assert_eq!(entry["trace_id"], last.headers["svc-trace-id"].to_str().unwrap());
     // Each is told once.
     let hooks = receiver.wait(2).await;
     let mut ids: Vec<_> = hooks.iter().map(|hook| hook.header("webhook-id").to_owned()).collect();
@@ -345,7 +350,7 @@ async fn a_full_queue_is_said_so_and_other_tenants_have_their_own() {
     assert!(problem["detail"].as_str().unwrap().contains("queue"), "{problem}");
     // The token was read for it, and that is in the log.
     let logs = server.management.get(&format!("/logs?entity_id={card}")).await.text();
-    assert_eq!(logs.matches("Token used by a reactor").count(), 1, "{logs}");
+    assert_eq!(logs.matches("Token used by reactor").count(), 1, "{logs}");
     assert!(refused.headers.contains_key("retry-after"));
     // Somebody who waits for the answer does not wait in this queue.
     server

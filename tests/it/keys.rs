@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tokamak::crypto::keys::RootKey;
+use tokamak::model::id::TenantId;
 
 use crate::support::Client;
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually, run};
@@ -192,6 +193,8 @@ async fn the_root_key_changes_while_serving_and_the_old_one_is_gone() {
     assert!(code == 1 && stderr.contains("the root key does not open this store"), "{stderr}");
     let listed = done(&data, Some(NEW_KEY), &["tenant", "list"]);
     assert!(listed.contains("first") && listed.contains("second"), "{listed}");
+    // Once: the second attempt changed nothing.
+    assert_eq!(rotations(&data, NOBODY), ["Root key rotated"]);
 
     // What the old key wrapped is in no file any more, and it opens nothing that is there.
     let old = open_store(&before.join("store")).await;
@@ -209,7 +212,7 @@ async fn the_root_key_changes_while_serving_and_the_old_one_is_gone() {
     }
 }
 
-fn status_tenants(status: &Value) -> Vec<tokamak::model::id::TenantId> {
+fn status_tenants(status: &Value) -> Vec<TenantId> {
     let tenants = status["tenants"].as_array().unwrap().iter();
     tenants.map(|tenant| tenant["tenant_id"].as_str().unwrap().parse().unwrap()).collect()
 }
@@ -230,4 +233,38 @@ async fn the_root_key_changes_without_a_server_too() {
     let read = client.get(&format!("/tokens/{id}")).await.expect(200);
     assert_eq!(read["data"], "kept through it all");
     assert_eq!(process.terminate(), Some(0));
+}
+
+/// What the log of a tenant, or of the vault itself, says of rotations; each is the operator's, in no request.
+fn rotations(data: &Path, tenant: TenantId) -> Vec<String> {
+    let lines = done(data, Some(NEW_KEY), &["audit", "export", "--tenant", &tenant.to_string()]);
+    let entries = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let rotations = entries.filter(|entry| entry["message"].as_str().unwrap().contains("rotated"));
+    let told = |entry: Value| {
+        assert_eq!((&entry["actor_type"], &entry["operation"]), (&json!("user"), &json!("update")));
+        assert_eq!(entry["entity_id"], tenant.to_string());
+        assert!(entry.get("actor_id").is_none() && entry.get("trace_id").is_none(), "{entry}");
+        entry["message"].as_str().unwrap().to_owned()
+    };
+    rotations.map(told).collect()
+}
+
+#[test]
+fn a_tenants_rotation_is_an_entry_of_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let key = Some(NEW_KEY);
+    done(data, key, &["tenant", "create", "first"]);
+    done(data, key, &["tenant", "create", "second"]);
+    let [first, second] = status_tenants(&status(data, key))[..] else { panic!("two tenants") };
+    done(data, key, &["keys", "rotate", "--tenant", &first.to_string()]);
+    let told = |tenant| rotations(data, tenant).len();
+    assert_eq!(
+        (rotations(data, first), told(second), told(NOBODY)),
+        (vec!["Key rotated".to_owned()], 0, 0)
+    );
+    // What the vault keeps for itself has a key and a log, too.
+    done(data, key, &["keys", "rotate", "--all-tenants"]);
+    assert_eq!((told(first), told(second), told(NOBODY)), (2, 1, 1));
+    assert!(done(data, key, &["verify"]).contains("nothing is damaged"));
 }

@@ -351,7 +351,7 @@ async fn of_two_tokens_with_one_id_the_later_is_a_conflict() {
         None
     };
     let refused = world.lose(&post, "k", 1, rival).await;
-    assert_refused(&refused, "A token with this id exists already.");
+    assert_refused(&refused, "A token with the id one exists already.");
     assert_eq!(client.get("/tokens/one").await.expect(200)["data"], "theirs");
     assert_eq!(world.logged("one", "Token created").await, 1);
     client.delete("/tokens/one").await.expect(204);

@@ -103,6 +103,7 @@ mod logs;
 mod long_runs;
 mod lost_races;
 mod memory;
+mod moved_tokens;
 mod no_place;
 mod no_room;
 mod official;

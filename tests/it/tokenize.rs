@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{Answer, TestServer, guests};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shape_is_kept() {
@@ -103,7 +103,7 @@ async fn what_is_chosen_as_an_id_is_taken_once_and_by_nothing_else() {
     let token = |id: &str, data: u32| json!({"type": "token", "id": id, "data": data});
     let twice = json!([token("one", 1), token("one", 2)]);
     let problem = server.private.post("/tokenize", twice).await.expect(409);
-    assert_eq!(problem["detail"], "Two tokens of the request have the same id.");
+    assert_eq!(problem["detail"], "Two tokens of the request have the id one.");
     server.private.get("/tokens/one").await.expect(404);
     // What is evaluated gives way, in whatever order they stand.
     for (at, order) in [[true, false], [false, true]].into_iter().enumerate() {
@@ -117,4 +117,60 @@ async fn what_is_chosen_as_an_id_is_taken_once_and_by_nothing_else() {
         let kept = server.private.get(&format!("/tokens/{chosen}")).await.expect(200);
         assert_eq!(ids[usize::from(order[1])], chosen, "{kept}");
     }
+}
+
+/// Of several tokens, it is said which one is not to be had, or where no token may be made.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_rule_grants_is_named() {
+    let server = TestServer::start().await;
+    let all = ["token:create", "token:read", "token:update", "token:use"];
+    let rule = |container: &str, transform: &str| json!([{"description": "", "priority": 1, "container": container, "transform": transform, "permissions": all}]);
+    let allowed = server.application("private", &[], rule("/a/", "reveal")).await;
+    let masked = server.application("private", &[], rule("/", "mask")).await;
+    let token = |id: &str, containers: Value| json!({"type": "token", "id": id, "data": 1, "containers": containers});
+    let owner = server.application("private", &[], rule("/", "reveal")).await;
+    for (id, containers) in
+        [("in-a", json!(["/a/"])), ("in-b", json!(["/b/"])), ("in-both", json!(["/a/", "/b/"]))]
+    {
+        owner.post("/tokens", token(id, containers)).await.expect(201);
+    }
+    let detail = |answer: Answer| answer.expect(403)["detail"].as_str().unwrap().to_owned();
+
+    let both = json!(["{{ in-a }}", "{{ in-b }}"]);
+    assert_eq!(
+        detail(allowed.post("/detokenize", both.clone()).await),
+        "The rule that decides for the token in-b does not grant token:read with the transform reveal."
+    );
+    assert_eq!(
+        detail(masked.post("/detokenize", json!(["{{ in-a }}"])).await),
+        "The rule that decides for the token in-a does not grant token:read with the transform reveal."
+    );
+    let reactor = guests::echo_reactor(&server).await;
+    let path = format!("/reactors/{reactor}/react");
+    let react =
+        async |references: Value| allowed.post(&path, json!({"args": {"x": references}})).await;
+    assert_eq!(
+        detail(react(both).await),
+        "No rule of the application grants token:use for the token in-b."
+    );
+    assert_eq!(
+        detail(react(json!("{{ in-both }}")).await),
+        "No rule of the application grants token:use for each container of the token in-both."
+    );
+    let several =
+        json!({"x": token("n-1", json!(["/a/"])), "y": token("n-2", json!(["/a/", "/c/"]))});
+    assert_eq!(
+        detail(allowed.post("/tokenize", several).await),
+        "No rule of the application grants token:create in the container /c/."
+    );
+    allowed.get("/tokens/n-1").await.expect(404);
+    let patch = json!({"containers": ["/a/", "/d/"]});
+    assert_eq!(
+        detail(allowed.patch("/tokens/in-a", patch).await),
+        "No rule of the application grants token:update in the container /d/."
+    );
+    assert_eq!(
+        detail(allowed.get("/tokens/in-b").await),
+        "No rule of the application grants token:read for the token in-b."
+    );
 }

@@ -127,7 +127,7 @@ function entries({ data, pagination }) {
     time(entry.created_at),
     badge(entry.operation, entry.message.startsWith("Denied") ? "bad" : (TONES[entry.operation] ?? "plain")),
     html`<span class="small">${entry.entity_type}</span><br /><a href="#/logs/${entry.entity_type}/${encodeURIComponent(entry.entity_id)}"><code title=${entry.entity_id}>${compact(brief(entry.entity_id), 40)}</code></a>`,
-    entry.message,
+    html`${entry.message}${entry.trace_id ? html`<br /><span class="small">Trace <code title=${entry.trace_id}>${compact(brief(entry.trace_id), 24)}</code></span>` : nothing}`,
     actor(entry),
   ];
   return html`${table("Entries of the log, newest first", ["When", "Operation", "Entity", "What happened", "Who"], data.map(row))}

@@ -11,7 +11,8 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
-use tracing::Instrument as _;
+
+use crate::traces;
 
 /// The threads. They end when this is dropped, without waiting for what they are at.
 pub struct Slow {
@@ -38,7 +39,7 @@ impl Slow {
         let threads = self.threads.as_ref()?;
         let run = Away { run, home: Handle::current(), stands_back: self.stands_back };
         let mut task = JoinSet::new();
-        task.spawn_on(run.in_current_span(), threads.handle());
+        task.spawn_on(traces::carried(run), threads.handle());
         task.join_next().await?.ok()
     }
 }

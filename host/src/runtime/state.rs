@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
-use tracing::Instrument as _;
 use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable};
 use wasmtime::{Engine, Result};
 use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
@@ -20,6 +19,7 @@ use super::memory::Memory;
 use super::script::{self, Work};
 use super::slice::Slice;
 use crate::limits::{HOST_CALLS_MAX, SVC_CALLS_MAX};
+use crate::traces;
 
 /// What the world's definition becomes.
 mod generated {
@@ -208,7 +208,7 @@ pub async fn on_its_own_stack<T: Send + 'static>(
     call: impl Future<Output = T> + Send + 'static,
 ) -> Result<T> {
     let mut task = JoinSet::new();
-    task.spawn(call.in_current_span());
+    task.spawn(traces::carried(call));
     match task.join_next().await {
         Some(Ok(answer)) => Ok(answer),
         _ => Err(HostFailed.into()),

@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 use super::audit::Event;
 use super::authentication::Authenticated;
-use super::jobs::UsedToken;
+use super::given::UsedToken;
 use super::record::{Entity, from_json_text, from_record, json_text, kind};
 use super::{Change, Error, Vault, ended};
 use crate::crypto::hash;
@@ -188,13 +188,7 @@ impl Vault {
         repetition: &Repetition,
     ) -> Result<(), Error> {
         let permit = self.permit::<TokenUse>(who, None).await?;
-        match repetition.given.iter().find(|token| !token.is_for(&permit)) {
-            Some(token) => {
-                let entity = (token.entity_type, token.id.as_str());
-                Err(self.deny_run(&permit, token, (entity, Operation::Use)).await)
-            }
-            None => Ok(()),
-        }
+        self.expect_given_to(&permit, &repetition.given, (None, Operation::Use)).await
     }
 
     /// Logs that an answer is given once more: whoever gets it reads what it tells of (decisions §10).

@@ -48,12 +48,19 @@ pub struct Event {
     pub message: String,
     /// Who acted, when it is not who commits: a reactor's application beside the caller of the reactor.
     pub actor: Option<Actor>,
+    /// Which request led to it, when it is not the one under way: the one that asked for a queued run.
+    pub trace_id: Option<String>,
 }
 
 impl Event {
     /// The event as somebody else's.
     pub fn by(self, actor: Actor) -> Self {
         Self { actor: Some(actor), ..self }
+    }
+
+    /// The event as what an earlier request led to.
+    pub fn of_request(self, trace_id: String) -> Self {
+        Self { trace_id: Some(trace_id), ..self }
     }
 
     /// Something was done.
@@ -69,6 +76,7 @@ impl Event {
             operation,
             message: message.into(),
             actor: None,
+            trace_id: None,
         }
     }
 
@@ -82,6 +90,7 @@ impl Event {
             operation,
             message: format!("Denied: {permission}"),
             actor: None,
+            trace_id: None,
         }
     }
 }
@@ -107,6 +116,11 @@ pub struct LogEntry {
     pub message: String,
     /// When.
     pub created_at: Timestamp,
+    /// The `SVC-TRACE-ID` of the request that led to it, by which what a request did is found together, a run and the tokens
+    /// that it was given above all; of a queued run, that of the request that asked for it. Absent of what the server does
+    /// by itself and of the command line.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trace_id: Option<String>,
 }
 
 /// An entry with the id of its record, which the log does not show.

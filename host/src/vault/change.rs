@@ -52,6 +52,32 @@ impl Change {
         Ok(())
     }
 
+    /// Stores entries for these events.
+    pub(super) fn enter(&mut self, actor: Actor, events: Vec<Event>) -> Result<(), Error> {
+        let created_at = self.vault.now();
+        let request = traces::current_id();
+        // In one go, so that the store may keep them in one row (`Expect::Chained`).
+        let ids = self.vault.draw_ids(events.len());
+        for (id, event) in ids.into_iter().zip(events) {
+            let Event { entity_type, entity_id, operation, message, actor: other, trace_id } =
+                event;
+            let actor = other.unwrap_or(actor);
+            let entry = LogEntry {
+                tenant_id: self.tenant,
+                actor_id: actor.id,
+                actor_type: actor.kind,
+                entity_type,
+                entity_id,
+                operation,
+                message,
+                created_at,
+                trace_id: trace_id.or_else(|| request.as_deref().map(str::to_owned)),
+            };
+            self.put_entry(&KeptEntry { id, entry })?;
+        }
+        Ok(())
+    }
+
     /// How many records it stores and removes so far.
     pub(super) fn len(&self) -> usize {
         self.batch.puts.len() + self.batch.removals.len()
@@ -79,30 +105,13 @@ impl Change {
         actor: Actor,
         events: Vec<Event>,
     ) -> Result<Result<(), StoreError>, Error> {
-        let created_at = self.vault.now();
         // Reading and removing go on when there is no space for anything new.
         self.batch.urgent |= self.batch.puts.is_empty();
         if let Some(answer) = self.answer.take() {
             // One that has ended may still be there.
             self.put(&answer.about(&events), Expect::Any)?;
         }
-        // In one go, so that the store may keep them in one row (`Expect::Chained`).
-        let ids = self.vault.draw_ids(events.len());
-        for (id, event) in ids.into_iter().zip(events) {
-            let Event { entity_type, entity_id, operation, message, actor: other } = event;
-            let actor = other.unwrap_or(actor);
-            let entry = LogEntry {
-                tenant_id: self.tenant,
-                actor_id: actor.id,
-                actor_type: actor.kind,
-                entity_type,
-                entity_id,
-                operation,
-                message,
-                created_at,
-            };
-            self.put_entry(&KeptEntry { id, entry })?;
-        }
+        self.enter(actor, events)?;
         if is_apart() {
             // It may have waited for its turn.
             Box::pin(self.vault.expect_asker_unchanged()).await?;

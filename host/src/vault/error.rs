@@ -44,6 +44,9 @@ pub enum Error {
     /// 409: the request contradicts what is there.
     #[error("{0}")]
     Conflict(&'static str),
+    /// 409: a token has the id that a new one was to have, or two new ones were to have it.
+    #[error("{0}")]
+    IdTaken(String),
     /// 429: too much of this is under way.
     #[error("{0}")]
     Busy(&'static str),
@@ -213,7 +216,7 @@ impl Error {
             Self::Unauthenticated | Self::AskerEnded => (401, "Unauthorized"),
             Self::Forbidden { .. } | Self::NotAllowed(_) => (403, "Forbidden"),
             Self::NotFound(_) => (404, "Not Found"),
-            Self::Conflict(_) => (409, "Conflict"),
+            Self::Conflict(_) | Self::IdTaken(_) => (409, "Conflict"),
             Self::NotRunnable(_) | Self::KeyReused => (422, "Unprocessable Content"),
             Self::Busy(_) => (429, "Too Many Requests"),
             Self::Run(run) => run.status_and_title(),

@@ -66,6 +66,9 @@ pub struct Invocation {
     pub created_at: Timestamp,
     /// When it ended; lists show what ended last first.
     pub finished_at: Timestamp,
+    /// The `SVC-TRACE-ID` of the request that asked for it; entries of the log about it and its tokens have the same.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trace_id: Option<String>,
 }
 
 /// The level of a line that is the server's own.

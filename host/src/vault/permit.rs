@@ -28,13 +28,12 @@ use uuid::Uuid;
 use super::answers::Claim;
 use super::audit::{Actor, Event};
 use super::authentication::{Authenticated, Caller};
-use super::jobs::UsedToken;
+use super::given::UsedToken;
 use super::{Change, Error, Vault};
 use crate::model::container::Container;
 use crate::model::id::{TenantId, TokenId};
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::Grant;
-use crate::model::permission::marker::TokenUse;
 use crate::model::rule::{Rights, Subject, Transform};
 
 /// Evidence that a caller holds the permission `P`.
@@ -180,12 +179,50 @@ impl Vault {
         entity: (EntityType, &str),
         operation: Operation,
     ) -> Error {
+        // A token's id is one that the caller named, as one of many perhaps.
+        let place = match entity {
+            (EntityType::Token | EntityType::Card | EntityType::Bank, id) if !id.is_empty() => {
+                format!("for the token {id}")
+            }
+            _ => "here".to_owned(),
+        };
+        self.deny_at(permit, (entity, operation), &place).await
+    }
+
+    /// As [`Self::deny`], of what the caller wants to lie in this container.
+    pub(super) async fn deny_in<P: Grant>(
+        &self,
+        permit: &Permit<P>,
+        entity: (EntityType, &str),
+        container: &Container,
+    ) -> Error {
+        let (_, operation) = P::PERMISSION.attempt();
+        self.deny_at(permit, (entity, operation), &format!("in the container {container}")).await
+    }
+
+    /// As [`Self::deny`], of a token in several containers, of which some are granted.
+    pub(super) async fn deny_in_each<P: Grant>(
+        &self,
+        permit: &Permit<P>,
+        entity: (EntityType, &str),
+    ) -> Error {
+        let (_, operation) = P::PERMISSION.attempt();
+        let place = format!("for each container of the token {}", entity.1);
+        self.deny_at(permit, (entity, operation), &place).await
+    }
+
+    async fn deny_at<P: Grant>(
+        &self,
+        permit: &Permit<P>,
+        attempt: ((EntityType, &str), Operation),
+        place: &str,
+    ) -> Error {
         let whose = match permit.caller.actor.kind {
             Some(ActorType::Session) => "the session, or of whoever granted it its rights,",
             _ => "the application",
         };
-        let why = format!("No rule of {whose} grants {} here.", P::PERMISSION);
-        self.deny_because(permit, (entity, operation), why).await
+        let why = format!("No rule of {whose} grants {} {place}.", P::PERMISSION);
+        self.deny_because(permit, attempt, why).await
     }
 
     /// The same, for a reason of its own.
@@ -200,19 +237,5 @@ impl Vault {
             Ok(()) => Error::Forbidden { permission: P::PERMISSION, detail },
             Err(error) => error,
         }
-    }
-
-    /// Refuses what came of a run to who may not have a formula see this token of it as it did.
-    pub(super) async fn deny_run(
-        &self,
-        permit: &Permit<TokenUse>,
-        token: &UsedToken,
-        (entity, operation): ((EntityType, &str), Operation),
-    ) -> Error {
-        if !token.is_for_less(permit) {
-            return self.deny_as(permit, entity, operation).await;
-        }
-        let why = "The rule that decides here lets a formula see less of a token than it saw in that run.";
-        self.deny_because(permit, (entity, operation), why.to_owned()).await
     }
 }

@@ -4,7 +4,8 @@
 //! their 16 bytes, times their milliseconds, and what has a name keeps it, so that no name ever stands for another one.
 //! Before this format the same entities were JSON, which never begins with that byte; they are read as they were.
 //!
-//! To keep another entity so: a struct with its members, [`write`] and [`read`], and a test of its layout.
+//! To keep another entity so: a struct with its members, [`write`], [`begin`] and [`end`], and a test of its layout. To keep
+//! another member of one: [`go_on`] behind the others, and [`end`].
 
 use std::borrow::Cow;
 
@@ -27,16 +28,23 @@ pub enum Id<'a> {
     Drawn(Uuid),
     /// As it is.
     Named(&'a str),
+    /// As its 16 bytes too, of one that is written without hyphens, as trace ids are.
+    Plain(Uuid),
 }
 
 impl<'a> Id<'a> {
     /// The id that is written so.
     pub fn of(text: &'a str) -> Self {
         // Braces and capitals are read as well, but would not come back.
-        let drawn = Uuid::try_parse(text).ok();
-        let comes_back =
-            |id: &Uuid| *id.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == *text;
-        drawn.filter(comes_back).map_or(Self::Named(text), Self::Drawn)
+        let Ok(id) = Uuid::try_parse(text) else { return Self::Named(text) };
+        let mut written = Uuid::encode_buffer();
+        if *id.hyphenated().encode_lower(&mut written) == *text {
+            Self::Drawn(id)
+        } else if *id.simple().encode_lower(&mut written) == *text {
+            Self::Plain(id)
+        } else {
+            Self::Named(text)
+        }
     }
 
     /// How it is written.
@@ -44,6 +52,7 @@ impl<'a> Id<'a> {
         match self {
             Self::Drawn(id) => Cow::Owned(id.to_string()),
             Self::Named(text) => Cow::Borrowed(text),
+            Self::Plain(id) => Cow::Owned(id.simple().to_string()),
         }
     }
 }
@@ -75,6 +84,11 @@ pub fn write(short: &impl Serialize, usual_bytes: usize) -> Result<WipedBuffer, 
     postcard::serialize_with_flavor(short, text).map_err(Error::internal)
 }
 
+/// Writes a member behind all others, which may be missing: one that came later.
+pub fn go_on(text: WipedBuffer, member: &impl Serialize) -> Result<WipedBuffer, Error> {
+    postcard::serialize_with_flavor(member, Sink(text)).map_err(Error::internal)
+}
+
 /// Reads an entity in short, and what follows it; `None` if it is JSON.
 pub fn begin<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<Option<(T, &'t [u8])>, Error> {
     match text.split_first() {
@@ -85,12 +99,14 @@ pub fn begin<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<Option<(T, &'t [u
     }
 }
 
-/// Reads an entity that nothing follows; `None` if it is JSON.
-pub fn read<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<Option<T>, Error> {
-    match begin(text)? {
-        Some((short, [])) => Ok(Some(short)),
-        Some(_) => Err(Error::internal("an entity goes on behind its end")),
-        None => Ok(None),
+/// Reads the member that follows all others, if it is there; nothing else may.
+pub fn end<'t, T: Deserialize<'t>>(behind: &'t [u8]) -> Result<Option<T>, Error> {
+    match behind {
+        [] => Ok(None),
+        member => match postcard::take_from_bytes(member).map_err(Error::internal)? {
+            (member, []) => Ok(Some(member)),
+            _ => Err(Error::internal("an entity goes on behind its end")),
+        },
     }
 }
 
@@ -100,16 +116,19 @@ pub fn named<'n, T: Deserialize<'n>>(name: &'n str) -> Result<T, Error> {
 }
 
 /// Asserts that an entity is read from both texts, in short and as JSON, and from no other that is like the former: what
-/// is cut off before its end, or goes on behind it, is refused.
+/// is cut off before its end, or goes on behind it, is refused. Where a member may be missing, what is cut off before that
+/// is the entity without it.
 #[cfg(test)]
 pub fn assert_comes_back<T: PartialEq + std::fmt::Debug>(
     kept: &T,
     [short, json]: [&[u8]; 2],
-    cut: usize,
+    (cut, without): (usize, Option<&T>),
     read: impl Fn(&[u8]) -> Result<T, Error>,
 ) {
     assert_eq!(&read(short).unwrap(), kept);
     assert_eq!(&read(json).unwrap(), kept);
-    assert!(read(&short[..cut]).is_err());
+    if let Ok(cut) = read(&short[..cut]) {
+        assert_eq!(Some(&cut), without);
+    }
     assert!(read(&[short, b"x"].concat()).is_err());
 }

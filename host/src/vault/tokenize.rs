@@ -132,9 +132,11 @@ impl Vault {
         for token in &tokens {
             if permit.decide(token.about.subject()) != Some(Transform::Reveal) {
                 let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
-                let why = "The rule that decides here does not grant token:read with the transform reveal.";
-                let attempt = (entity, Operation::Use);
-                return Err(self.deny_because(permit, attempt, why.to_owned()).await);
+                let why = format!(
+                    "The rule that decides for the token {} does not grant token:read with the transform reveal.",
+                    entity.1
+                );
+                return Err(self.deny_because(permit, (entity, Operation::Use), why).await);
             }
             events.push(token.event(Operation::Use, "Token detokenized")?);
         }

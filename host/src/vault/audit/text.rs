@@ -14,7 +14,7 @@ use crate::vault::short::Id;
 use crate::vault::{Error, short};
 
 /// Room that is enough for most entries.
-const USUAL_BYTES: usize = 160;
+const USUAL_BYTES: usize = 192;
 
 /// An entry in short.
 #[derive(Serialize, Deserialize)]
@@ -46,15 +46,21 @@ pub fn write(kept: &KeptEntry) -> Result<Wiped, Error> {
         operation: entry.operation.as_str(),
         message: &entry.message,
     };
-    Ok(short::write(&short, USUAL_BYTES)?.into_bytes())
+    let mut text = short::write(&short, USUAL_BYTES)?;
+    if let Some(trace_id) = &entry.trace_id {
+        text = short::go_on(text, &Id::of(trace_id))?;
+    }
+    Ok(text.into_bytes())
 }
 
 /// Reads an entry, in short or in JSON.
 pub fn read(text: &[u8]) -> Result<KeptEntry, Error> {
-    let Some(short) = short::read::<Short<'_>>(text)? else {
+    let Some((short, behind)) = short::begin::<Short<'_>>(text)? else {
         let (id, entry) = from_json_text(text)?;
         return Ok(KeptEntry { id, entry });
     };
+    // Nothing is there of what no request led to, and before it was kept.
+    let trace_id = short::end::<Id<'_>>(behind)?;
     let actor_type = Some(short.actor_type).filter(|name| !name.is_empty());
     let actor_type = actor_type.map(short::named::<ActorType>).transpose()?;
     let entry = LogEntry {
@@ -66,6 +72,7 @@ pub fn read(text: &[u8]) -> Result<KeptEntry, Error> {
         operation: short::named::<Operation>(short.operation)?,
         message: short.message.to_owned(),
         created_at: Timestamp(short.created_ms),
+        trace_id: trace_id.map(|id| id.to_text().into_owned()),
     };
     Ok(KeptEntry { id: short.id, entry })
 }
@@ -111,12 +118,12 @@ mod tests {
             prop::sample::select(&OPERATIONS[..]),
             prop::sample::select(&ACTORS[..]),
         );
-        let texts = (ids(), ".{0,80}");
+        let texts = (ids(), ".{0,80}", prop::option::of(ids()));
         (any::<(u128, u128, Option<u128>, u64)>(), names, texts).prop_map(
             |(
                 (id, tenant, actor, ms),
                 (entity_type, operation, actor_type),
-                (entity_id, message),
+                (entity_id, message, trace_id),
             )| {
                 let entry = LogEntry {
                     tenant_id: TenantId(Uuid::from_u128(tenant)),
@@ -128,6 +135,7 @@ mod tests {
                     message,
                     // As far as a time can be written as JSON.
                     created_at: Timestamp(ms % (1 << 47)),
+                    trace_id,
                 };
                 KeptEntry { id: Uuid::from_u128(id), entry }
             },
@@ -139,8 +147,13 @@ mod tests {
         fn an_entry_comes_back_from_either_format(kept in entries(), cut in any::<prop::sample::Index>()) {
             let short = write(&kept).unwrap();
             let json = json_text(&(kept.id, &kept.entry)).unwrap();
-            assert_comes_back(&kept, [&short, &json], cut.index(short.len()), read);
-            prop_assert!(short.len() < json.len() / 2 + kept.entry.message.len() + kept.entry.entity_id.len());
+            let untraced = LogEntry { trace_id: None, ..kept.entry.clone() };
+            let without = KeptEntry { id: kept.id, entry: untraced };
+            assert_comes_back(&kept, [&short, &json], (cut.index(short.len()), Some(&without)), read);
+            let entry = &kept.entry;
+            let texts = [Some(&entry.message), Some(&entry.entity_id), entry.trace_id.as_ref()];
+            let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
+            prop_assert!(short.len() < json.len() / 2 + texts);
         }
     }
 
@@ -155,6 +168,7 @@ mod tests {
             operation: Operation::Invoke,
             message: "Said".to_owned(),
             created_at: Timestamp(300),
+            trace_id: None,
         };
         let id = |last: u8| [[0; 15].as_slice(), &[last]].concat();
         let expected = [
@@ -170,7 +184,18 @@ mod tests {
             b"\x06invoke\x04Said",
         ];
         let kept = KeptEntry { id: Uuid::from_u128(1), entry };
-        assert_eq!(*write(&kept).unwrap(), expected.concat());
+        let untraced = expected.concat();
+        assert_eq!(*write(&kept).unwrap(), untraced);
+        // Drawn, and as the caller gave it.
+        let drawn = Uuid::from_u128(5).simple().to_string();
+        for (trace_id, written) in [
+            (drawn.as_str(), [b"\x02\x10".as_slice(), &id(5)].concat()),
+            ("a", b"\x01\x01a".into()),
+        ] {
+            let entry = LogEntry { trace_id: Some(trace_id.to_owned()), ..kept.entry.clone() };
+            let traced = KeptEntry { id: kept.id, entry };
+            assert_eq!(*write(&traced).unwrap(), [untraced.as_slice(), &written].concat());
+        }
         let named = LogEntry { entity_id: "my-card".to_owned(), actor_id: None, ..kept.entry };
         let text = write(&KeptEntry { id: kept.id, entry: named }).unwrap();
         let end = b"\x0bapplication\x0freactor_formula\x01\x07my-card\x06invoke\x04Said";

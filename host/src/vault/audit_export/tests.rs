@@ -67,6 +67,7 @@ async fn add(vault: &Vault, tenant: TenantId, id: u128, time_ms: u64) {
         operation: Operation::Read,
         message: "Read".to_owned(),
         created_at: Timestamp(time_ms),
+        trace_id: None,
     };
     let mut change = vault.change(tenant).await.unwrap();
     change.put_entry(&KeptEntry { id: Uuid::from_u128(id), entry }).unwrap();

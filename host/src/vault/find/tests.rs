@@ -88,7 +88,7 @@ async fn that_an_id_is_taken_is_seen_without_what_it_is_of() {
     let again = async {
         let small = token(json!({"id": "large", "type": "token", "data": "b"}));
         let refused = vault.create_token(&permit, small).await.map(drop);
-        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::IdTaken(_))), "{refused:?}");
         Ok(())
     };
     assert!(!waits(tenant, again).await);

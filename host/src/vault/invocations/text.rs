@@ -8,10 +8,11 @@ use crate::crypto::wiped::Wiped;
 use crate::model::id::{InvocationId, ReactorId};
 use crate::model::time::Timestamp;
 use crate::vault::record::from_json_text;
+use crate::vault::short::Id;
 use crate::vault::{Error, short};
 
 /// Room that is enough for most invocations: those that log nothing.
-const USUAL_BYTES: usize = 96;
+const USUAL_BYTES: usize = 128;
 
 /// An invocation in short.
 #[derive(Serialize, Deserialize)]
@@ -50,12 +51,20 @@ pub fn write(invocation: &Invocation) -> Result<Wiped, Error> {
         created_ms: invocation.created_at.0,
         finished_ms: invocation.finished_at.0,
     };
-    Ok(short::write(&short, USUAL_BYTES)?.into_bytes())
+    let mut text = short::write(&short, USUAL_BYTES)?;
+    if let Some(trace_id) = &invocation.trace_id {
+        text = short::go_on(text, &Id::of(trace_id))?;
+    }
+    Ok(text.into_bytes())
 }
 
 /// Reads an invocation, in short or in JSON.
 pub fn read(text: &[u8]) -> Result<Invocation, Error> {
-    let Some(short) = short::read::<Short<'_>>(text)? else { return from_json_text(text) };
+    let Some((short, behind)) = short::begin::<Short<'_>>(text)? else {
+        return from_json_text(text);
+    };
+    // Nothing is there from before it was kept.
+    let trace_id = short::end::<Id<'_>>(behind)?;
     let line = |(level, message): (&str, &str)| LineView {
         level: level.to_owned(),
         message: message.to_owned(),
@@ -72,6 +81,7 @@ pub fn read(text: &[u8]) -> Result<Invocation, Error> {
         log_truncated: short.log_truncated,
         created_at: Timestamp(short.created_ms),
         finished_at: Timestamp(short.finished_ms),
+        trace_id: trace_id.map(|id| id.to_text().into_owned()),
     })
 }
 
@@ -89,9 +99,9 @@ mod tests {
 
     fn invocations() -> impl Strategy<Value = Invocation> {
         let lines = prop::collection::vec(("[a-z]{0,6}", ".{0,80}"), 0..5);
-        let error = prop::option::of(".{0,40}");
-        (any::<(u128, u128, bool, bool)>(), error, any::<[u64; 5]>(), lines).prop_map(
-            |((id, reactor, failed, log_truncated), error, numbers, lines)| {
+        let texts = (prop::option::of(".{0,40}"), prop::option::of("[!-~]{1,128}"));
+        (any::<(u128, u128, bool, bool)>(), texts, any::<[u64; 5]>(), lines).prop_map(
+            |((id, reactor, failed, log_truncated), (error, trace_id), numbers, lines)| {
                 let [elapsed_us, fuel, memory_peak_bytes, created, finished] = numbers;
                 let line = |(level, message)| LineView { level, message };
                 Invocation {
@@ -111,6 +121,7 @@ mod tests {
                     // As far as a time can be written as JSON.
                     created_at: Timestamp(created % (1 << 47)),
                     finished_at: Timestamp(finished % (1 << 47)),
+                    trace_id,
                 }
             },
         )
@@ -121,7 +132,8 @@ mod tests {
         fn an_invocation_comes_back_from_either_format(kept in invocations(), cut in any::<prop::sample::Index>()) {
             let short = write(&kept).unwrap();
             let json = json_text(&kept).unwrap();
-            assert_comes_back(&kept, [&short, &json], cut.index(short.len()), read);
+            let without = Invocation { trace_id: None, ..kept.clone() };
+            assert_comes_back(&kept, [&short, &json], (cut.index(short.len()), Some(&without)), read);
             prop_assert!(short.len() < json.len());
         }
     }
@@ -141,6 +153,7 @@ mod tests {
             log_truncated: true,
             created_at: Timestamp(8),
             finished_at: Timestamp(9),
+            trace_id: None,
         };
         let id = |last: u8| [[0; 15].as_slice(), &[last]].concat();
         let expected = [
@@ -154,6 +167,10 @@ mod tests {
             b"\x01\x04info\x04Said",
             &[1, 8, 9],
         ];
-        assert_eq!(*write(&kept).unwrap(), expected.concat());
+        let untraced = expected.concat();
+        assert_eq!(*write(&kept).unwrap(), untraced);
+        let traced = Invocation { trace_id: Some(Uuid::from_u128(5).simple().to_string()), ..kept };
+        let behind = [b"\x02\x10".as_slice(), &id(5)].concat();
+        assert_eq!(*write(&traced).unwrap(), [untraced, behind].concat());
     }
 }

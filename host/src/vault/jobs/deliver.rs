@@ -20,7 +20,7 @@ use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::retry::{HOLDING_TRIES, unless_lost};
 use crate::vault::{Error, Vault, let_go_of_all_but, sharing};
 
-const UNANSWERED: Answered = Answered { status: None, retry_after: None };
+const UNANSWERED: Answered = Answered { status: None, error: None, retry_after: None };
 
 impl Vault {
     /// Tries a delivery once, and keeps what came of it.
@@ -137,7 +137,8 @@ impl Vault {
         let shown = taken_on(self.show_kept_in(&mut job, None)).await?;
         // Whether it arrives is seen later.
         let message = "Token read to send a reactor result";
-        let sent = shown.into_iter().map(|read| Event { message: message.to_owned(), ..read });
+        let told = |read: Event| Event { message: message.to_owned(), ..read };
+        let sent = shown.into_iter().map(|read| told(read).of_request(job.trace_id()));
         self.log(tenant, job.by.actor(), sent.collect()).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
         let_go_of_all_but(body.len());
@@ -183,11 +184,11 @@ impl Vault {
             Ok(answer) => {
                 let given = answer.headers.iter().filter(|(name, _)| name == "retry-after");
                 let retry_after = given.filter_map(|(_, text)| retry_after(text, self.now())).max();
-                Ok(Answered { status: Some(answer.status), retry_after })
+                Ok(Answered { status: Some(answer.status), error: None, retry_after })
             }
             Err(cause) => {
                 tracing::info!(invocation = %delivery.id, %cause, "a receiver did not answer");
-                Ok(UNANSWERED)
+                Ok(Answered { error: Some(cause), ..UNANSWERED })
             }
         }
     }

@@ -36,9 +36,9 @@ pub use work::Workers;
 pub(super) use delivery::Delivery;
 
 use super::audit::{Actor, Event};
+use super::given::UsedToken;
 use super::index::{Index, term, term_of};
 use super::invocations::{Invocation, InvocationStatus};
-use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::run_error::RunError;
 use super::{Change, Error};
@@ -46,12 +46,9 @@ use crate::crypto::keys::TenantKeys;
 use crate::crypto::wiped::Wiped;
 use crate::figures::Ending;
 use crate::limits::INVOCATION_KEPT_MS;
-use crate::model::container::Container;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
-use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::opaque;
-use crate::model::rule::{Subject, Transform};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Kind, Term};
 
@@ -112,52 +109,6 @@ impl By {
             Self::Application(id) => Actor { id: Some(id.0), kind: Some(ActorType::Application) },
             Self::Session(id) => Actor { id: Some(id), kind: Some(ActorType::Session) },
         }
-    }
-}
-
-/// A token that a run was given, as far as access rules look at it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UsedToken {
-    /// What it is called in the log.
-    #[serde(default = "any_token")]
-    pub entity_type: EntityType,
-    /// Its id.
-    pub id: String,
-    /// Where it lay then.
-    pub containers: Vec<Container>,
-    /// How the formula saw it.
-    #[serde(default = "anyhow")]
-    pub transform: Transform,
-}
-
-/// What earlier versions did not keep.
-fn any_token() -> EntityType {
-    EntityType::Token
-}
-
-/// The same: whoever may use the token at all may see what came of it.
-fn anyhow() -> Transform {
-    Transform::Redact
-}
-
-impl UsedToken {
-    /// The entry for one that was opened to check a run, which did not begin.
-    fn checked(&self) -> Event {
-        let message = "Token used to check a reactor's run";
-        Event::done(self.entity_type, self.id.as_str(), Operation::Use, message)
-    }
-
-    /// Whether a caller may have a formula see it so.
-    pub(super) fn is_for(&self, permit: &Permit<TokenUse>) -> bool {
-        let subject = Subject { id: &self.id, containers: &self.containers };
-        permit.decide(subject) >= Some(self.transform) && permit.first_uncovered(subject).is_none()
-    }
-
-    /// Whether a caller may have a formula see some of it, and not so much.
-    pub(super) fn is_for_less(&self, permit: &Permit<TokenUse>) -> bool {
-        let subject = Subject { id: &self.id, containers: &self.containers };
-        permit.decide(subject).is_some_and(|transform| transform < self.transform)
-            && permit.first_uncovered(subject).is_none()
     }
 }
 
@@ -277,6 +228,11 @@ impl Job {
     pub fn term_of_reactor(keys: &TenantKeys, reactor: ReactorId) -> Term {
         term_of(keys, term::REACTOR, &[&reactor.to_string()])
     }
+
+    /// That of the request that asked for it; of one that an earlier version queued, its own id.
+    fn trace_id(&self) -> String {
+        self.trace_id.clone().unwrap_or_else(|| self.id.to_string())
+    }
 }
 
 impl Stored<Job> {
@@ -310,9 +266,9 @@ impl Stored<Job> {
             Ended::Broken => job.error = Some(interrupted(BROKE)),
             Ended::Restored => job.error = Some(interrupted(SINCE_THE_BACKUP)),
         }
+        let trace_id = job.trace_id();
         if let Some(problem) = &mut job.error {
             // An earlier version kept none with what it queued.
-            let trace_id = job.trace_id.clone().unwrap_or_else(|| job.id.to_string());
             problem["trace_id"] = trace_id.into();
         }
         change.put(&Delivery::due(&job, now), Expect::Absent)?;
@@ -344,6 +300,7 @@ impl Stored<Job> {
             log_truncated: false,
             created_at: began,
             finished_at: now,
+            trace_id: Some(job.trace_id()),
         };
         change.put(&invocation, Expect::Lasting)?;
         self.end(change, ended, elapsed_ms)?;
@@ -352,11 +309,10 @@ impl Stored<Job> {
         let mut events = vec![event];
         if job.started_at.is_none() {
             // They were opened when it was accepted. Of one that begins, its beginning tells.
-            events.extend(
-                job.given.iter().map(UsedToken::checked).map(|used| used.by(job.by.actor())),
-            );
+            let checked = |used: &UsedToken| used.checked(job.reactor_id).by(job.by.actor());
+            events.extend(job.given.iter().map(checked));
         }
-        Ok(events)
+        Ok(events.into_iter().map(|event| event.of_request(job.trace_id())).collect())
     }
 }
 

@@ -171,10 +171,9 @@ impl Vault {
         if job.reactor_id != reactor_id {
             return Err(Error::NotFound("result"));
         }
-        if let Some(token) = job.given.iter().find(|token| !token.is_for(permit)) {
-            let entity = (EntityType::Reactor, &*job.reactor_id.to_string());
-            return Err(self.deny_run(permit, token, (entity, attempted)).await);
-        }
+        let reactor = job.reactor_id.to_string();
+        let asked = Some((EntityType::Reactor, reactor.as_str()));
+        self.expect_given_to(permit, &job.given, (asked, attempted)).await?;
         Ok(job)
     }
 

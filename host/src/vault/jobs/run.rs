@@ -17,6 +17,7 @@ use crate::model::permission::marker::TokenUse;
 use crate::model::time::Timestamp;
 use crate::runtime::{ComponentError, Slot};
 use crate::store::Expect;
+use crate::traces;
 use crate::vault::authentication::Authenticated;
 use crate::vault::effort::taken_on;
 use crate::vault::permit::Permit;
@@ -71,7 +72,9 @@ impl Vault {
         };
         let turn = match job {
             Ok(job) if job.entity.status == JobStatus::Queued => {
-                self.try_run_job(tenant, job, slot, stands).await
+                let trace_id = job.entity.trace_id().into();
+                let run = Box::pin(self.try_run_job(tenant, job, slot, stands));
+                traces::within(trace_id, run).await
             }
             // It has ended while it waited.
             Ok(_) | Err(Error::NotFound(_)) => Ok(Turn::Taken),

@@ -25,7 +25,7 @@ use self::faults::{beside_references, of_binding, of_filling, under_args};
 use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
 use super::effort::{unless_crowded, until};
-use super::jobs::UsedToken;
+use super::given::UsedToken;
 use super::kept_application::KeptApplication;
 use super::permit::Permit;
 use super::run_error::RunError;
@@ -225,7 +225,7 @@ impl Vault {
         let application = self.reactors_application(&reactor).await?;
         let mut room = self.0.opened.share(permit.tenant());
         let detokenized =
-            self.detokenize_arguments(permit, arguments.as_ref(), &formula, &mut room);
+            self.detokenize_arguments(permit, arguments.as_ref(), (&reactor, &formula), &mut room);
         let Detokenized { args, uses, given, sees_all } = detokenized.await?;
         match bind(args, &formula.request_parameters, formula.undeclared_arguments) {
             Ok(args) => {
@@ -249,7 +249,7 @@ impl Vault {
         &self,
         permit: &Permit<TokenUse>,
         arguments: Option<&Arguments>,
-        formula: &Formula,
+        (reactor, formula): (&Reactor, &Formula),
         room: &mut Share,
     ) -> Result<Detokenized, Error> {
         let Some(arguments) = arguments else { return Ok(Detokenized::default()) };
@@ -259,17 +259,16 @@ impl Vault {
             }
             tokens => tokens?,
         };
+        let message = format!("Token used by reactor {}", reactor.id);
         let mut uses = Vec::with_capacity(tokens.len());
         let mut given = Vec::with_capacity(tokens.len());
         let mut sees_all = true;
         for token in &tokens {
             let transform = self.decide_use(permit, token).await?;
-            uses.push(token.event(Operation::Use, "Token used by a reactor")?);
+            uses.push(token.event(Operation::Use, &message)?);
             let subject = token.about.subject();
             sees_all &= permit.rights().decide(Permission::TokenRead, subject) >= Some(transform);
-            let (id, containers) = (subject.id.to_owned(), subject.containers.to_vec());
-            let entity_type = token.token_type()?.log_entity_type();
-            given.push(UsedToken { entity_type, id, containers, transform });
+            given.push(UsedToken::of(token, transform)?);
         }
         let filled = self.filled(permit.tenant(), arguments, (&tokens, &given)).await;
         // Wiped before anything else is waited for.
@@ -314,15 +313,18 @@ impl Vault {
         let subject = token.about.subject();
         match permit.decide(subject) {
             Some(transform) if permit.first_uncovered(subject).is_none() => Ok(transform),
-            _ => {
+            decided => {
                 let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
-                Err(self.deny(permit, entity).await)
+                Err(match decided {
+                    None => self.deny(permit, entity).await,
+                    Some(_) => self.deny_in_each(permit, entity).await,
+                })
             }
         }
     }
 
     /// The reactor's application as a caller, if it has one that has not ended.
-    async fn reactors_application(
+    pub(super) async fn reactors_application(
         &self,
         reactor: &Reactor,
     ) -> Result<Option<Authenticated>, Error> {

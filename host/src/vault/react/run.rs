@@ -28,8 +28,9 @@ use crate::vault::apart::{apart, together};
 use crate::vault::audit::Event;
 use crate::vault::authentication::{Authenticated, goes_on_anyway};
 use crate::vault::effort::taken_on;
+use crate::vault::given::UsedToken;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
-use crate::vault::jobs::{Ended, Job, UsedToken};
+use crate::vault::jobs::{Ended, Job};
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
 use crate::vault::run_error::RunError;
@@ -115,6 +116,17 @@ impl<'p> Run<'p> {
         !self.formula.allowed_hosts.is_empty() || self.application.is_some()
     }
 
+    /// What the log tells of it before it begins. What the formula sends out, or stores, stays so: that it was given the tokens
+    /// is to be known whatever happens then, and that it runs, which nothing else tells of one that the server's end cuts off.
+    fn told_before(&mut self) -> Vec<Event> {
+        let mut events = std::mem::take(&mut self.uses);
+        if self.job.is_none() {
+            let (entity, id) = (EntityType::Reactor, self.reactor.id);
+            events.push(Event::done(entity, id, Operation::Invoke, "Reactor run begun"));
+        }
+        events
+    }
+
     /// Gives the job back: nothing came of it.
     pub fn into_job(self) -> Option<Stored<Job>> {
         self.job
@@ -178,10 +190,8 @@ impl Vault {
             program?
         };
         if run.has_effects() {
-            // What the formula sends out, or stores, stays so: that it was given the tokens is in the log before, whatever
-            // happens then.
-            let uses = std::mem::take(&mut run.uses);
-            self.log(run.permit.tenant(), run.permit.actor(), uses).await?;
+            let before = run.told_before();
+            self.log(run.permit.tenant(), run.permit.actor(), before).await?;
         }
         let owner = run.permit.tenant().0.as_u128();
         // All tenants wait for slots.
@@ -285,6 +295,7 @@ impl Vault {
             log_truncated,
             created_at: run.began,
             finished_at: self.now(),
+            trace_id: traces::current_id().as_deref().map(str::to_owned),
         };
         let error = match result {
             // What is opened for it does not count: what has had its effects is not to be refused any more.

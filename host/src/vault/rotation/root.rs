@@ -11,6 +11,8 @@ use crate::crypto::keys::RootKey;
 use crate::store::{Batch, Expect, Kind, Removal};
 
 use crate::model::id::TenantId;
+use crate::model::log::{EntityType, Operation};
+use crate::vault::audit::{Actor, Event};
 use crate::vault::record::kind;
 use crate::vault::sealed_keys::{KEYS_ID, NEXT_ID, SYSTEM_TENANT, SealedKeys};
 use crate::vault::{Error, Vault};
@@ -46,9 +48,14 @@ impl Vault {
         }
         let own = keyring.system.to_bytes();
         let own = self.sealed(SYSTEM_TENANT, (kind::SYSTEM, KEYS_ID), &next, &own)?;
+        let mut change = self.change(SYSTEM_TENANT).await?;
+        change.batch = own;
+        let owner = SYSTEM_TENANT.to_string();
+        let event = Event::done(EntityType::Tenant, owner, Operation::Update, "Root key rotated");
+        change.enter(Actor::OPERATOR, vec![event])?;
         // Nobody who reads keys in between must know only the one root key or the other.
         keyring.roots.write().push(next.clone());
-        if let Err(error) = self.0.store.commit(own).await {
+        if let Err(error) = self.0.store.commit(change.batch).await {
             // Whether it is in the store nobody knows; both keys stay at hand until the next start.
             return Err(error.into());
         }

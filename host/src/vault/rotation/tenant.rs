@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::model::id::TenantId;
-use crate::store::{Batch, Expect};
+use crate::model::log::{EntityType, Operation};
+use crate::store::Expect;
+use crate::vault::audit::{Actor, Event};
 use crate::vault::sealed_keys::SYSTEM_TENANT;
 use crate::vault::{Error, Vault};
 
@@ -43,7 +45,13 @@ impl Vault {
         }
         let mut rotated = keys.rotated(entropy);
         let put = keyring.put_tenant(tenant, &rotated, Expect::Version(version), entropy)?;
-        self.0.store.commit(Batch { puts: vec![put], ..Batch::default() }).await?;
+        let mut change = self.change(tenant).await?;
+        // Not by `Change::commit`, which waits at the gate; what the new key is to seal begins with the entry that tells of it.
+        (change.keys, change.batch.puts) = (Arc::new(rotated.clone()), vec![put]);
+        let owner = tenant.to_string();
+        let event = Event::done(EntityType::Tenant, owner, Operation::Update, "Key rotated");
+        change.enter(Actor::OPERATOR, vec![event])?;
+        self.0.store.commit(change.batch).await?;
         let newest = rotated.sealing_key().0;
         {
             // Nobody forgets one in between, or it would come back.
@@ -52,8 +60,7 @@ impl Vault {
             rotated.retired = retired.unwrap_or_default();
             known.insert(tenant, Arc::new(rotated));
         }
-        // Batches whose request was cut off may still be on their way, sealed with the key before.
-        self.settled().await?;
+        // What is asked for from now on is sealed with the new key, and waits for nobody.
         drop(gate);
         tracing::info!(%tenant, version = newest, "a tenant's key was rotated");
         self.0.keyring.resealing.notify_one();

@@ -252,11 +252,9 @@ impl Vault {
     }
 
     async fn permit_draft(&self, permit: &Permit<TokenCreate>, token: &Token) -> Result<(), Error> {
-        if permit.first_uncovered(token.about.subject()).is_none() {
-            return Ok(());
-        }
+        let Some(container) = permit.first_uncovered(token.about.subject()) else { return Ok(()) };
         let entity_type = token.token_type()?.log_entity_type();
-        Err(self.deny(permit, (entity_type, "")).await)
+        Err(self.deny_in(permit, (entity_type, ""), container).await)
     }
 
     /// Gives the draft an id: evaluated while tries are left, then one of our own.
@@ -295,8 +293,10 @@ impl Vault {
         let is_new: Vec<bool> = found.iter().map(|found| matches!(found, Found::New)).collect();
         let is_chosen = |at: usize| matches!(drafts.0[at].id_rule, IdRule::Literal(_));
         let mut given = HashSet::with_capacity(ids.len());
-        if (0..ids.len()).any(|at| is_new[at] && is_chosen(at) && !given.insert(ids[at])) {
-            return Err(Error::Conflict("Two tokens of the request have the same id."));
+        let twice = |at: &usize| is_new[*at] && is_chosen(*at) && !given.insert(ids[*at]);
+        if let Some(at) = (0..ids.len()).find(twice) {
+            let id = ids[at];
+            return Err(Error::IdTaken(format!("Two tokens of the request have the id {id}.")));
         }
         // Two may have evaluated to one id: the later one gives way, and each of them to one that was chosen.
         let mut yields =
@@ -305,7 +305,7 @@ impl Vault {
         for (draft, _) in drafts.0.iter_mut().zip(yields).filter(|(_, yields)| *yields) {
             if let IdRule::Literal(id) = &draft.id_rule {
                 self.make_way(permit.tenant(), id).await?;
-                return Err(Error::Conflict("A token with this id exists already."));
+                return Err(Error::IdTaken(format!("A token with the id {id} exists already.")));
             }
             self.draw_token_id(draft).await?;
             self.permit_draft(permit, &draft.token).await?;

@@ -152,9 +152,9 @@ impl Vault {
         }
         let places = |about: &About| about.containers.iter().cloned().collect::<BTreeSet<_>>();
         let moved = places(&token.about) != places(&before.about);
-        if moved && permit.first_uncovered(token.about.subject()).is_some() {
+        if moved && let Some(container) = permit.first_uncovered(token.about.subject()) {
             let entity_type = token.token_type()?.log_entity_type();
-            return Err(self.deny(permit, (entity_type, id)).await);
+            return Err(self.deny_in(permit, (entity_type, id), container).await);
         }
         if may_give_way(&mut token.about, &before.about, says_whether, settings) {
             let existing = self.duplicate(permit.tenant(), &token.about, Some(id)).await?;
