@@ -32,6 +32,8 @@ use process::Process;
 /// Where a 5xx is no news: they tell what is known.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
+const REQUESTS_RUNNING: &str = "Requests that are being answered";
+const DISK: &str = "What the store's files take of their disk, and what is free there";
 const LOCK_OUTS: &str = "Times that a client was locked out for keys that nobody has";
 const LOG_LINES_LOST: &str = "Log lines that standard error refused, or did not take in time";
 
@@ -61,6 +63,7 @@ pub struct Figures {
     invocations_running: Gauge,
     deliveries: Family<OutcomeLabels, Counter>,
     waiting: Family<StatusLabels, Gauge>,
+    disk: Family<StatusLabels, Gauge>,
     commits: Histogram,
     syncs: Counter,
     store_refusals: Counter,
@@ -93,6 +96,15 @@ pub struct Waiting {
     pub deliveries_pending: u64,
 }
 
+/// The disk that the store lies on, as far as it tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes of the store's files, beside its journal.
+    pub store_bytes: Option<u64>,
+    /// Bytes that are free.
+    pub free_bytes: Option<u64>,
+}
+
 /// The figures of this process.
 pub fn figures() -> &'static Figures {
     static FIGURES: OnceLock<Figures> = OnceLock::new();
@@ -114,8 +126,7 @@ impl Figures {
         let text = "Time from a request's head to its answer's head";
         let unit = Unit::Seconds;
         registry.register_with_unit("http_request_duration", text, unit, request_times.clone());
-        let text = "Requests that are being answered";
-        let requests_running = gauge(registry, "http_requests_in_flight", text);
+        let requests_running = gauge(registry, "http_requests_in_flight", REQUESTS_RUNNING);
         let lock_outs = counter(registry, "lock_outs", LOCK_OUTS);
 
         let invocations = Family::default();
@@ -131,9 +142,9 @@ impl Figures {
 
         let deliveries = Family::default();
         registry.register("webhook_attempts", "Webhooks sent, by their answer", deliveries.clone());
-        let waiting = Family::default();
         let text = "Asynchronous runs and webhooks that are not done";
-        registry.register("waiting", text, waiting.clone());
+        let waiting = gauges(registry, "waiting", text);
+        let disk = gauges(registry, "disk_bytes", DISK);
 
         let commits = Histogram::new(exponential_buckets(0.000_05, 2.0, 18));
         let text = "Time until a change is durable, waiting for its turn included";
@@ -161,6 +172,7 @@ impl Figures {
             invocations_running,
             deliveries,
             waiting,
+            disk,
             commits,
             syncs,
             store_refusals,
@@ -255,17 +267,26 @@ impl Figures {
         self.certificate.set(not_before, not_after);
     }
 
-    /// Writes all figures in the text format of `OpenMetrics`, which Prometheus reads. How many wait is not told where that
-    /// is not known.
+    /// Writes all figures in the text format of `OpenMetrics`, which Prometheus reads. How many wait, and how much of the disk is
+    /// what, is not told where that is not known.
     pub fn write(
         &self,
         waiting: Option<Waiting>,
+        disk: Disk,
         is_ready: bool,
     ) -> Result<String, std::fmt::Error> {
         let _alone = self.writing.lock();
         match waiting {
             Some(waiting) => self.set_waiting(waiting),
             None => self.waiting.clear(),
+        }
+        self.disk.clear();
+        let Disk { store_bytes, free_bytes } = disk;
+        for (what, bytes) in [("store", store_bytes), ("free", free_bytes)] {
+            if let Some(bytes) = bytes {
+                let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+                self.disk.get_or_create(&StatusLabels { what }).set(bytes);
+            }
         }
         self.ready.set(i64::from(is_ready));
         self.process.look();
@@ -291,6 +312,12 @@ fn counter(registry: &mut Registry, name: &str, text: &str) -> Counter {
     let counter = Counter::default();
     registry.register(name, text, counter.clone());
     counter
+}
+
+fn gauges(registry: &mut Registry, name: &str, text: &str) -> Family<StatusLabels, Gauge> {
+    let gauges = Family::default();
+    registry.register(name, text, gauges.clone());
+    gauges
 }
 
 fn gauge(registry: &mut Registry, name: &str, text: &str) -> Gauge {

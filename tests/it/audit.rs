@@ -61,6 +61,8 @@ async fn a_flood_of_denied_attempts_is_a_few_entries() {
     assert_eq!(entries[0]["message"], "Denied: token:read, 15 more times");
     assert_eq!((&entries[0]["entity_id"], &entries[0]["operation"]), (&json!(""), &json!("read")));
     assert_eq!(entries[0]["actor_id"], entries[3]["actor_id"]);
+    // Many requests led to it, and no one of them.
+    assert!(entries[0].get("trace_id").is_none() && entries[3].get("trace_id").is_some());
     blind.get("/tokens/number-1").await.expect(403);
     assert_eq!(denied(&server).await.len(), 104);
 }

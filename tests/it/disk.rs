@@ -160,6 +160,12 @@ async fn on_a_full_disk_rights_are_taken_away_and_what_filled_it_is_removed() {
     management.put(&path(&second), less).await.expect(200);
     management.delete(&path(&second)).await.expect(204);
     let formula = format!("/reactor-formulas/{}", formula["id"].as_str().unwrap());
+    // Nor is anything sent any more to where it was.
+    management.put(&formula, json!({"name": "f", "allowed_hosts": []})).await.expect(200);
+    let figures = management.get("/metrics").await.text();
+    let free =
+        figures.lines().find_map(|line| line.strip_prefix("tokamak_disk_bytes{what=\"free\"} "));
+    assert!(free.unwrap().parse::<u64>().unwrap() < 132 * MIB, "{figures}");
     management.delete(&formula).await.expect(204);
     let (code, out, err) = about(&data, &["audit", "export"]);
     assert!(code == 0 && out.contains("Application key regenerated"), "{err}");

@@ -88,7 +88,7 @@ async fn entries_of_what_a_request_led_to_have_its_trace_id() {
     receiver.wait(1).await;
     assert_eq!(
         traced(&server, "queued-1").await,
-        ["invoke reactor", "use card", "read card", "invoke reactor"]
+        ["invoke reactor", "use card", "invoke reactor", "read card", "invoke reactor"]
     );
 
     let invocations = server.management.get(&format!("/reactors/{reactor}/invocations")).await;

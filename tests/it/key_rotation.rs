@@ -277,3 +277,35 @@ async fn a_run_whose_job_was_sealed_anew_before_it_began_ends_as_any_other() {
     let place = queued.headers["location"].to_str().unwrap();
     assert_eq!(server.private.get(place).await.expect(200)["status"], "completed");
 }
+
+/// The entry of a rotation is sealed with the key that it tells of, and may be read before anything else knows of that.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_read_while_keys_rotate() {
+    let server = TestServer::start().await;
+    let tenant = server.management.get("/tenants/self").await.expect(200);
+    let tenant: TenantId = tenant["id"].as_str().unwrap().parse().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (client, stop) = (server.management.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut read = 0;
+                while !stop.load(Ordering::Acquire) {
+                    client.get("/logs?size=1&entity_type=tenant").await.expect(200);
+                    read += 1;
+                }
+                read
+            })
+        })
+        .collect();
+    for _ in 0..40 {
+        server.vault.rotate_tenant_key(tenant).await.unwrap();
+        server.vault.reseal().await.unwrap();
+    }
+    stop.store(true, Ordering::Release);
+    for reader in readers {
+        assert!(reader.await.unwrap() > 0);
+    }
+    let entries = server.management.get("/logs?size=100&entity_type=tenant").await.text();
+    assert_eq!(entries.matches("Key rotated").count(), 40);
+}

@@ -14,7 +14,7 @@ import { holder, redraw } from "../state.js";
 /** What is written of a reactor, and what others may have changed. */
 export const MEMBERS = [
   { title: "Name", of: ({ name }) => name },
-  { title: "Acts as", of: ({ application }) => application?.id, text: (id, { application }) => application.name ?? html`<code>${id}</code>` },
+  { title: "Acts as", of: ({ application, application_id: id }) => id ?? application?.id, text: (id, { application }) => application?.name ?? html`<code>${id}</code>` },
   { title: "Configuration", of: ({ configuration }) => configuration, text: (configuration, _, before) => html`<pre class="value">${pretty(hidden(configuration, before))}</pre>` },
 ];
 
@@ -49,7 +49,7 @@ function draftOf(reactor, formula) {
         id: reactor.id,
         name: reactor.name,
         formula: reactor.formula.id,
-        application: reactor.application?.id ?? "",
+        application: reactor.application_id ?? "",
         values: plain(reactor),
         removed: [],
       }
@@ -149,7 +149,8 @@ function chooseFormula(at) {
 function chooseApplication(at) {
   const settings = {
     none: "nobody: no rights of its own",
-    own: held.reactor?.application,
+    // One that has ended stays the choice, too: whoever saves is to choose again, and not to have that done unseen.
+    own: held.reactor?.application ?? (held.reactor?.application_id && { id: held.reactor.application_id, name: "An application that has ended" }),
     text: (one) => (one.type ? `${one.name} (${one.type})` : one.name),
     fits: ({ type }) => type !== "management",
     hint: may("application:read") ? undefined : html`No key in this tab holds <code>application:read</code>: no other application is offered.`,
@@ -205,7 +206,7 @@ function bodyOf(draft, reactor) {
     (isShown(entry) ? values[entry] === shown[entry] : !removed.includes(entry)));
   const given = Object.entries(values).filter(([entry, written]) => written !== "" && !(isShown(entry) && written === shown[entry]));
   const body = { name, configuration: Object.fromEntries([...kept, ...given].filter(declares(draft, reactor))) };
-  return application ? { ...body, application: { id: application } } : body;
+  return { ...body, application: application ? { id: application } : null };
 }
 
 async function submit() {

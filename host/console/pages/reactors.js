@@ -14,6 +14,8 @@ export const title = "Reactors";
 
 const held = holder(() => ({ page: 1, view: "list" }));
 
+const ENDED = "an application that has ended";
+
 const address = ({ id }) => `#/reactors/of/${id}`;
 
 const ends = {
@@ -110,7 +112,7 @@ function listed(data, pagination) {
   const row = (reactor) => [
     html`<a class="name" href="#/reactors/of/${reactor.id}">${named(reactor, shared)}</a>`,
     html`<a class="name" href="#/formulas/of/${reactor.formula.id}">${named(reactor.formula, formulas)}</a>`,
-    reactor.application ? html`<span class="name">${named(reactor.application, applications)}</span>` : "–",
+    reactor.application ? html`<span class="name">${named(reactor.application, applications)}</span>` : reactor.application_id ? ENDED : "–",
     time(reactor.created_at),
     html`<a href="#/invocations/${reactor.id}" aria-label=${`Runs of ${reactor.name}`}>Runs</a>`,
   ];
@@ -127,7 +129,7 @@ function one() {
       ${facts([
         ["Id", copyable(reactor.id, "id")],
         ["Formula", html`<a href="#/formulas/of/${reactor.formula.id}">${reactor.formula.name}</a>`],
-        ["Acts as", reactor.application?.name ?? "nobody"],
+        ["Acts as", reactor.application?.name ?? (reactor.application_id ? html`${ENDED}: <code>${reactor.application_id}</code>` : "nobody")],
         ["Configuration", Object.keys(reactor.configuration).length > 0 ? html`<pre tabindex="0" role="region" aria-label="Configuration">${pretty(hidden(reactor.configuration))}</pre>` : "none"],
         ["Made", act(reactor.created_at, reactor.created_by)],
         reactor.modified_at && ["Changed", act(reactor.modified_at, reactor.modified_by)],

@@ -46,13 +46,13 @@ impl Collector for Certificate {
 
 #[cfg(test)]
 mod tests {
-    use crate::figures::Figures;
+    use crate::figures::{Disk, Figures};
 
     #[test]
     fn there_are_times_where_there_is_a_certificate() {
         let figures = Figures::new();
         let line = |name: &str| {
-            let text = figures.write(None, true).unwrap();
+            let text = figures.write(None, Disk::default(), true).unwrap();
             let name = format!("tokamak_tls_certificate_{name}_seconds ");
             text.lines().find_map(|line| line.strip_prefix(&name).map(str::to_owned))
         };

@@ -51,12 +51,12 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use crate::figures::Figures;
+    use crate::figures::{Disk, Figures};
 
     #[test]
     #[cfg(target_os = "linux")]
     fn the_process_is_looked_at() {
-        let text = Figures::new().write(None, true).unwrap();
+        let text = Figures::new().write(None, Disk::default(), true).unwrap();
         let value = |name: &str| -> f64 {
             let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
             line.rsplit(' ').next().unwrap().parse().unwrap()

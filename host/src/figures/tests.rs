@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Ending, Figures, Waiting};
+use super::{Disk, Ending, Figures, Waiting};
 
 fn ending(title: &'static str, is_fault: bool) -> Ending {
     Ending { title, is_fault }
@@ -25,7 +25,8 @@ fn what_happens_is_counted_under_its_labels() {
     figures.store_refused();
     let begun = figures.invocation_begins();
     let waiting = Waiting { jobs_queued: 3, jobs_running: 2, deliveries_pending: 1 };
-    let text = figures.write(Some(waiting), true).unwrap();
+    let disk = Disk { store_bytes: Some(5), free_bytes: Some(7) };
+    let text = figures.write(Some(waiting), disk, true).unwrap();
     drop(begun);
     for line in [
         "tokamak_http_requests_total{method=\"GET\",route=\"/tokens/{id}\",status=\"200\"} 2",
@@ -44,6 +45,8 @@ fn what_happens_is_counted_under_its_labels() {
         "tokamak_waiting{what=\"jobs_queued\"} 3",
         "tokamak_waiting{what=\"jobs_running\"} 2",
         "tokamak_waiting{what=\"deliveries_pending\"} 1",
+        "tokamak_disk_bytes{what=\"store\"} 5",
+        "tokamak_disk_bytes{what=\"free\"} 7",
         "tokamak_store_commit_duration_seconds_count 1",
         "tokamak_store_syncs_total 1",
         "tokamak_store_refusals_total 1",
@@ -51,9 +54,11 @@ fn what_happens_is_counted_under_its_labels() {
         assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
     }
     assert!(text.ends_with("# EOF\n"));
-    let text = figures.write(Some(Waiting::default()), true).unwrap();
+    let text = figures.write(Some(Waiting::default()), Disk::default(), true).unwrap();
     assert!(text.contains("tokamak_invocations_in_flight 0\n"));
     assert!(text.contains("tokamak_waiting{what=\"jobs_queued\"} 0\n"));
+    // What nobody knows is not told, nor what was known before.
+    assert!(!text.contains("tokamak_disk_bytes{"));
 }
 
 #[test]
@@ -61,7 +66,7 @@ fn faults_are_counted_from_none_on_and_what_formulas_and_probes_answer_is_none()
     let figures = Figures::new();
     let count = |count: u32| {
         let line = format!("tokamak_faults_total {count}");
-        let text = figures.write(None, true).unwrap();
+        let text = figures.write(None, Disk::default(), true).unwrap();
         assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
     };
     count(0);
@@ -87,9 +92,9 @@ fn faults_are_counted_from_none_on_and_what_formulas_and_probes_answer_is_none()
 #[test]
 fn what_is_not_known_of_the_store_is_not_told() {
     let figures = Figures::new();
-    let text = figures.write(Some(Waiting::default()), true).unwrap();
+    let text = figures.write(Some(Waiting::default()), Disk::default(), true).unwrap();
     assert!(text.contains("\ntokamak_waiting{") && text.contains("\ntokamak_ready 1\n"));
-    let text = figures.write(None, false).unwrap();
+    let text = figures.write(None, Disk::default(), false).unwrap();
     assert!(!text.contains("\ntokamak_waiting{"), "{text}");
     assert!(text.contains("\ntokamak_ready 0\n"), "{text}");
 }
@@ -100,14 +105,14 @@ fn a_caller_cannot_make_a_series() {
     for method in ["BREW", "get", "X-1", "PROPFIND"] {
         figures.request_answered(method, "-", Some(404), false, Duration::ZERO);
     }
-    let text = figures.write(None, true).unwrap();
+    let text = figures.write(None, Disk::default(), true).unwrap();
     let line = "tokamak_http_requests_total{method=\"other\",route=\"-\",status=\"404\"} 4";
     assert!(text.lines().any(|one| one == line), "{text}");
     // Statuses that formulas choose are one.
     for _ in 400..600 {
         figures.request_answered("POST", "/react", None, true, Duration::ZERO);
     }
-    let text = figures.write(None, true).unwrap();
+    let text = figures.write(None, Disk::default(), true).unwrap();
     let line =
         "tokamak_http_requests_total{method=\"POST\",route=\"/react\",status=\"formula\"} 200";
     assert!(text.lines().any(|one| one == line), "{text}");

@@ -10,6 +10,9 @@ use utoipa::openapi::{OpenApi, SecurityRequirement};
 use super::openapi::{SCHEME, by_method};
 use crate::model::permission::{ApplicationType, Permission};
 
+/// Where an application may see itself without the permission to see others.
+const OWN: &str = "/applications/{id}";
+
 /// What an operation asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
@@ -84,7 +87,13 @@ pub fn describe(description: &mut OpenApi) {
                 }
                 Asked::AnyKey => (vec![], "Any key will do.".to_owned()),
             };
-            operation.security = Some(vec![SecurityRequirement::new(SCHEME, roles)]);
+            let mut either = vec![SecurityRequirement::new(SCHEME, roles)];
+            let mut needs = needs;
+            if (method, path.as_str()) == (Method::GET, OWN) {
+                either.push(SecurityRequirement::new(SCHEME, Vec::<String>::new()));
+                needs.push_str(" Whoever asks for itself needs nothing.");
+            }
+            operation.security = Some(either);
             let text = operation.description.get_or_insert_default();
             if !text.is_empty() {
                 text.push_str("\n\n");

@@ -43,7 +43,8 @@ impl Default for Scrapers {
 /// Figures of the process, in the text format of `OpenMetrics` that Prometheus reads.
 ///
 /// Answered to the networks of `--metrics-networks` only. Behind a proxy on the same machine, every client has that
-/// machine's address: the proxy must not forward this path. While the storage cannot be read, `tokamak_waiting` is absent.
+/// machine's address: the proxy must not forward this path. While the storage cannot be read, `tokamak_waiting` is absent;
+/// so is what the disk does not tell.
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     responses(
         (status = 200, description = "All figures", body = String, content_type = "application/openmetrics-text"),
@@ -60,8 +61,9 @@ pub async fn metrics(
     }
     // They are looked at most when something is wrong, with the storage too.
     let waiting = state.vault.waiting().await.ok();
+    let disk = state.vault.disk();
     let is_ready = want_of_readiness(&state).is_none();
-    if let Ok(text) = figures().write(waiting, is_ready) {
+    if let Ok(text) = figures().write(waiting, disk, is_ready) {
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
     } else {
         let detail = "The figures cannot be written.";

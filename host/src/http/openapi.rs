@@ -1,10 +1,12 @@
 //! The description of the interface: OpenAPI 3.1. Handlers and the types they take and give tell most of it
 //! ([`super::declared`]); what holds for all of them, or is done by layers around them, is told here.
 
+mod metadata;
+
 use std::collections::BTreeMap;
 
 use http::{HeaderName, Method};
-use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayItems, SchemaType};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{
@@ -40,14 +42,12 @@ const KEY_TEXT: &str = "Names the request, so that it can be repeated without be
 const CALLBACK: &str = include_str!("callback.json");
 /// How the schema of a page begins to be called, before the name of its items'.
 const PAGE: &str = "Paginated_";
+/// Operations that change nothing, and are carried out again whatever key they have.
+const NEVER_REPEATED: [&str; 2] = ["search_tokens", "detokenize"];
 /// Operations whose bodies have no member that is required.
 const BODY_MAY_BE_ABSENT: [&str; 2] = ["react", "search_tokens"];
 const REUSE_TEXT: &str = "`SVC-IDEMPOTENCY-KEY` was used for another request";
 const SHAPED_TEXT: &str = "Any status from 400 to 599, and any body, that the formula chose";
-const METADATA_TEXT: &str = "Only with these metadata values: exact but for case, all of them \
-    together. `metadata.customer=17` means the same as `metadata[customer]=17`; OpenAPI can \
-    describe the latter only, and a client that cannot send it searches (`POST /tokens/search`). A key that is repeated \
-    counts once";
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -105,7 +105,7 @@ pub(super) fn complete(description: &mut OpenApi) {
     add_shaped(description);
     add_headers(description);
     asked::describe(description);
-    add_metadata_filter(description);
+    metadata::add_filter(description);
     name_items(description);
     add_results(description);
     without_sections(description);
@@ -133,6 +133,10 @@ pub(super) fn by_method(path: &mut PathItem) -> [(Method, &mut Option<Operation>
     ]
 }
 
+fn name_of(operation: &Operation) -> &str {
+    operation.operation_id.as_deref().unwrap_or_default()
+}
+
 /// Adds the refusals that follow from what an operation takes.
 fn add_refusals(description: &mut OpenApi) {
     for (takes_key, operation) in operations(description) {
@@ -155,7 +159,7 @@ fn add_refusals(description: &mut OpenApi) {
             let (status, response) = refusal(status);
             operation.responses.responses.entry(status).or_insert(response);
         }
-        if takes_key {
+        if takes_key && !NEVER_REPEATED.contains(&name_of(operation)) {
             add_reuse(operation);
         }
     }
@@ -164,7 +168,7 @@ fn add_refusals(description: &mut OpenApi) {
 /// Where no member of the body is required, there may be none at all (decisions §1).
 fn add_absent_bodies(description: &mut OpenApi) {
     for (_, operation) in operations(description) {
-        let name = operation.operation_id.as_deref().unwrap_or_default();
+        let name = name_of(operation);
         if BODY_MAY_BE_ABSENT.contains(&name)
             && let Some(RefOr::T(body)) = &mut operation.request_body
         {
@@ -258,7 +262,7 @@ fn add_headers(description: &mut OpenApi) {
             for (name, text) in own_headers(status, of) {
                 response.headers.insert(name.to_owned(), RefOr::T(header_of(Type::String, text)));
             }
-            if takes_key && status.starts_with('2') {
+            if takes_key && status.starts_with('2') && !NEVER_REPEATED.contains(&of) {
                 response.headers.insert(written(&REPLAY), component("headers", &REPLAY));
             }
         }
@@ -326,24 +330,6 @@ fn add_reuse(operation: &mut Operation) {
             responses.insert("422".to_owned(), problem(REUSE_TEXT));
         }
     }
-}
-
-/// `GET /tokens` takes any parameter below `metadata`, which its handler cannot say of a name.
-fn add_metadata_filter(description: &mut OpenApi) {
-    let path = description.paths.paths.get_mut("/tokens");
-    let Some(list) = path.and_then(|path| path.get.as_mut()) else { return };
-    let values = ObjectBuilder::new().schema_type(Type::String);
-    let schema = ObjectBuilder::new().schema_type(Type::Object).additional_properties(Some(values));
-    let parameter = ParameterBuilder::new()
-        .name("metadata")
-        .parameter_in(ParameterIn::Query)
-        .required(Required::False)
-        .description(Some(METADATA_TEXT))
-        .style(Some(ParameterStyle::DeepObject))
-        .explode(Some(true))
-        .schema(Some(schema))
-        .build();
-    list.parameters.get_or_insert_default().push(RefOr::T(parameter));
 }
 
 /// A page holds the schema of its items, of which clients would make a type of its own: it is to name theirs.

@@ -25,6 +25,7 @@ pub use protection::{
 pub use record::{Batch, Expect, Field, Kind, Put, Record, Removal, Term, Unique};
 
 use crate::crypto::integrity::Hash;
+use crate::figures::Disk;
 use crate::model::id::TenantId;
 
 /// What a call of the store gives.
@@ -199,6 +200,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether writes are taken.
     fn health(&self) -> Result<(), StoreError>;
+
+    /// What is taken of the disk, and what is left of it.
+    fn disk(&self) -> Disk;
 
     /// Finishes what was begun; later commits are refused.
     fn close(&self);

@@ -35,6 +35,17 @@ impl Actor {
     pub const SERVER: Self = Self { id: None, kind: None };
 }
 
+/// The request that led to something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// The one under way, if there is one.
+    UnderWay,
+    /// An earlier one, of this trace id: that asked for a queued run.
+    Earlier(String),
+    /// No one of them.
+    None,
+}
+
 /// What happened, before it is known when and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -48,8 +59,8 @@ pub struct Event {
     pub message: String,
     /// Who acted, when it is not who commits: a reactor's application beside the caller of the reactor.
     pub actor: Option<Actor>,
-    /// Which request led to it, when it is not the one under way: the one that asked for a queued run.
-    pub trace_id: Option<String>,
+    /// Which request led to it.
+    pub request: Request,
 }
 
 impl Event {
@@ -60,7 +71,12 @@ impl Event {
 
     /// The event as what an earlier request led to.
     pub fn of_request(self, trace_id: String) -> Self {
-        Self { trace_id: Some(trace_id), ..self }
+        Self { request: Request::Earlier(trace_id), ..self }
+    }
+
+    /// The event as what no one request led to.
+    pub fn of_no_request(self) -> Self {
+        Self { request: Request::None, ..self }
     }
 
     /// Something was done.
@@ -76,7 +92,7 @@ impl Event {
             operation,
             message: message.into(),
             actor: None,
-            trace_id: None,
+            request: Request::UnderWay,
         }
     }
 
@@ -90,7 +106,7 @@ impl Event {
             operation,
             message: format!("Denied: {permission}"),
             actor: None,
-            trace_id: None,
+            request: Request::UnderWay,
         }
     }
 }
@@ -118,7 +134,7 @@ pub struct LogEntry {
     pub created_at: Timestamp,
     /// The `SVC-TRACE-ID` of the request that led to it, by which what a request did is found together, a run and the tokens
     /// that it was given above all; of a queued run, that of the request that asked for it. Absent of what the server does
-    /// by itself and of the command line.
+    /// by itself, of what many requests led to, and of the command line.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trace_id: Option<String>,
 }

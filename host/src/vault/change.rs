@@ -6,7 +6,7 @@ use tracing::Instrument as _;
 
 use super::answers::KeptAnswer;
 use super::apart::{is_apart, out_of_row};
-use super::audit::{Actor, Event, KeptEntry, LogEntry};
+use super::audit::{Actor, Event, KeptEntry, LogEntry, Request};
 use super::record::{Entity, Stored, to_record, to_record_of};
 use super::{Error, Vault, examine};
 use crate::crypto::keys::TenantKeys;
@@ -55,12 +55,11 @@ impl Change {
     /// Stores entries for these events.
     pub(super) fn enter(&mut self, actor: Actor, events: Vec<Event>) -> Result<(), Error> {
         let created_at = self.vault.now();
-        let request = traces::current_id();
+        let under_way = traces::current_id();
         // In one go, so that the store may keep them in one row (`Expect::Chained`).
         let ids = self.vault.draw_ids(events.len());
         for (id, event) in ids.into_iter().zip(events) {
-            let Event { entity_type, entity_id, operation, message, actor: other, trace_id } =
-                event;
+            let Event { entity_type, entity_id, operation, message, actor: other, request } = event;
             let actor = other.unwrap_or(actor);
             let entry = LogEntry {
                 tenant_id: self.tenant,
@@ -71,7 +70,11 @@ impl Change {
                 operation,
                 message,
                 created_at,
-                trace_id: trace_id.or_else(|| request.as_deref().map(str::to_owned)),
+                trace_id: match request {
+                    Request::UnderWay => under_way.as_deref().map(str::to_owned),
+                    Request::Earlier(trace_id) => Some(trace_id),
+                    Request::None => None,
+                },
             };
             self.put_entry(&KeptEntry { id, entry })?;
         }

@@ -132,7 +132,7 @@ impl Vault {
         event: Event,
     ) -> Result<(), Error> {
         let (logged, before) = self.0.denials.count(tenant, actor, &event, self.now().0);
-        let events = before.into_iter().map(|(_, actor, event)| event.by(actor));
+        let events = before.into_iter().map(|(_, actor, event)| event.by(actor).of_no_request());
         self.log(tenant, actor, events.chain(logged.then_some(event)).collect()).await
     }
 

@@ -85,6 +85,22 @@ impl Error {
         Self::Invalid(Faults::one(path, message))
     }
 
+    /// The same for who did not write what it names, but a formula.
+    #[must_use]
+    pub fn unnamed(self) -> Self {
+        match self {
+            Self::IdTaken(_) => {
+                Self::Conflict("A token of the formula's answer has an id that is taken.")
+            }
+            Self::Forbidden { permission, .. } => {
+                let detail =
+                    format!("No rule of who acts for the formula grants {permission} here.");
+                Self::Forbidden { permission, detail }
+            }
+            other => other,
+        }
+    }
+
     /// A fault of ours, its cause told to the operator only.
     pub fn internal(cause: impl std::fmt::Display) -> Self {
         tracing::error!(%cause, "internal error");

@@ -1,11 +1,14 @@
 //! The tokens that a run was given: who may use them so may have what came of it (decisions §7).
 //!
 //! A token is looked for where it lies now: moving it is how an operator takes it away from some callers and gives it to others.
-//! Of one that is gone, whatever has its id by now, it counts where it lay.
+//! Of one that is gone, whatever has its id by now, it counts where it lay when the run was given it.
+
+use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
 use super::audit::Event;
+use super::index::number;
 use super::permit::Permit;
 use super::tokens::Token;
 use super::{Error, Vault, let_go_of_all_but, opened_so_far};
@@ -15,6 +18,7 @@ use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::TokenUse;
 use crate::model::rule::{Subject, Transform};
 use crate::model::time::Timestamp;
+use crate::store::Filter;
 
 /// A token that a run was given, as far as access rules look at it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +31,9 @@ pub struct UsedToken {
     /// When it was made, which tells it from a later one of its id. Earlier versions did not keep that.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub made_at: Option<Timestamp>,
+    /// When it had been changed last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub changed_at: Option<Timestamp>,
     /// Where it lay then.
     pub containers: Vec<Container>,
     /// How the formula saw it.
@@ -51,6 +58,7 @@ impl UsedToken {
             entity_type: token.token_type()?.log_entity_type(),
             id: token.about.id.clone(),
             made_at: Some(token.about.audit.created_at),
+            changed_at: token.about.audit.modified_at,
             containers: token.about.containers.clone(),
             transform,
         })
@@ -95,14 +103,29 @@ impl Vault {
         Ok(())
     }
 
-    /// The token with its containers of now. One at a time is read: each may be large.
+    /// The token with its containers of now.
     async fn where_it_lies(&self, tenant: TenantId, token: &UsedToken) -> Result<UsedToken, Error> {
         let mut token = token.clone();
+        let Some(made_at) = token.made_at else { return Ok(token) };
+        // Most were not changed since, which the index tells: each may be large, and who waits for a result asks often.
+        let at = |time: Timestamp| (Bound::Included(time.0), Bound::Included(time.0));
+        let changed = |(from, to)| Filter::Range { field: number::MODIFIED_AT, from, to };
+        let is_as_it_was = match token.changed_at {
+            Some(changed_at) => changed(at(changed_at)),
+            None => Filter::Not(Box::new(changed((Bound::Unbounded, Bound::Unbounded)))),
+        };
+        let (from, to) = at(made_at);
+        let itself = vec![Filter::Ids(vec![token.id.clone()]), Filter::Order { from, to }];
+        let as_it_was = Filter::And([itself, vec![is_as_it_was]].concat());
+        if self.any::<Token>(tenant, &as_it_was).await? {
+            return Ok(token);
+        }
+        // One at a time is read.
         let opened = opened_so_far();
         let now = self.find::<Token>(tenant, &[&token.id]).await?.pop().flatten();
         let now = now.map(|stored| stored.entity.about);
         let_go_of_all_but(opened);
-        if let Some(about) = now.filter(|about| token.made_at == Some(about.audit.created_at)) {
+        if let Some(about) = now.filter(|about| about.audit.created_at == made_at) {
             token.containers = about.containers;
         }
         Ok(token)

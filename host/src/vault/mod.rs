@@ -112,6 +112,7 @@ use crate::config::JobLimits;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, StandIn};
+use crate::figures::Disk;
 use crate::limits::OPENED_BYTES_FREE;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
@@ -254,6 +255,11 @@ impl Vault {
     /// Whether the store takes writes.
     pub fn health(&self) -> Result<(), Unfit> {
         Ok(self.0.store.health()?)
+    }
+
+    /// What the store takes of its disk, and what is left of that.
+    pub fn disk(&self) -> Disk {
+        self.0.store.disk()
     }
 
     /// Begins no more asynchronous runs and deliveries: the process is about to end.

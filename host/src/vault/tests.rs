@@ -13,6 +13,7 @@ use crate::crypto::entropy::SeededEntropy;
 use crate::crypto::integrity::Hash;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
+use crate::figures::Disk;
 use crate::model::id::TenantId;
 use crate::runtime::{Runtime, RuntimeConfig};
 use crate::store::sled::SledStore;
@@ -150,6 +151,10 @@ impl Store for Failing {
         max: usize,
     ) -> Result<Vec<Removal>, StoreError> {
         self.store.oldest_entries(kind, tenant, before_ms, max)
+    }
+
+    fn disk(&self) -> Disk {
+        self.store.disk()
     }
 
     fn health(&self) -> Result<(), StoreError> {

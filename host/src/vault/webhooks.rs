@@ -146,6 +146,8 @@ impl Vault {
         let made = SigningSecrets { secrets: vec![self.draw_secret()] };
         let event = event_of(tenant, Operation::Create, "Signing secret created");
         let mut change = self.change(tenant).await?;
+        // What came of runs is told on a full disk, too, and is signed with it.
+        change.batch.urgent = true;
         change.put(&made, Expect::Absent)?;
         match change.try_commit(Actor::SERVER, vec![event]).await? {
             // They are read then, with their version.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokamak::crypto::integrity::Hash;
+use tokamak::figures::Disk;
 use tokamak::model::id::TenantId;
 use tokamak::store::sled::SledStore;
 use tokamak::store::{
@@ -172,6 +173,10 @@ impl<H: Hook> Store for Wrapped<H> {
         max: usize,
     ) -> Result<Vec<Removal>, StoreError> {
         self.store.oldest_entries(kind, tenant, before_ms, max)
+    }
+
+    fn disk(&self) -> Disk {
+        self.store.disk()
     }
 
     fn health(&self) -> Result<(), StoreError> {

@@ -33,13 +33,18 @@ struct Aside {
 }
 
 impl Aside {
-    /// Whether a batch has to wait: it is nobody's or large, its tenant waits, or, with so many pieces that the group it is for
-    /// and itself give up, more would be given up than is to be removed at once.
-    fn waits(&self, one: &Waiting, (of_group, of_itself): (usize, usize)) -> bool {
-        let left: usize = self.left.iter().map(|left| left.pieces as usize).sum();
+    /// Whether a batch has to wait until the large one is done: it is nobody's or large, its tenant waits, or, with so many
+    /// pieces that it gives up itself, more would be given up than is to be removed at once.
+    fn waits(&self, one: &Waiting, gives_up: usize) -> bool {
         one.is_large()
             || one.tenant().is_none_or(|tenant| self.tenants.contains(&tenant))
-            || of_itself > 0 && left + of_group + of_itself > PIECES_MAX
+            || !self.has_room_for(gives_up)
+    }
+
+    /// Whether so many pieces may be given up, too.
+    fn has_room_for(&self, pieces: usize) -> bool {
+        let left: usize = self.left.iter().map(|left| left.pieces as usize).sum();
+        pieces == 0 || left + pieces <= PIECES_MAX
     }
 }
 
@@ -174,17 +179,20 @@ impl Writer {
         let (mut group, mut size, mut given_up) = (Vec::new(), Size::default(), 0);
         loop {
             let next = turns.next_past(|next| {
-                let gives_up = self.pieces_given_up(&next.batch);
-                if aside.waits(next, (given_up, gives_up)) {
+                let of_itself = self.pieces_given_up(&next.batch);
+                if aside.waits(next, of_itself) {
                     // Nor may those of its tenant that come after it.
                     aside.tenants.extend(next.tenant());
                     return Turn::Aside;
                 }
                 size.add(next);
-                if !group.is_empty() && !size.fits() {
+                // What this group has no room for, the next one has.
+                let fits =
+                    size.fits() && (of_itself == 0 || aside.has_room_for(given_up + of_itself));
+                if !group.is_empty() && !fits {
                     return Turn::Later;
                 }
-                given_up += gives_up;
+                given_up += of_itself;
                 Turn::Taken
             });
             match next {
@@ -223,24 +231,20 @@ mod tests {
             vec![Left { address: address.clone(), version: 1, pieces }]
         };
         for (whose, bytes, left, gives_up, expected) in [
-            (2, 10, left(PIECES_MAX), (0, 0), false),
+            (2, 10, left(PIECES_MAX), 0, false),
             // Its tenant's is under way, it is nobody's, or it is large itself.
-            (1, 10, left(0), (0, 0), true),
-            (0, 10, left(0), (0, 0), true),
-            (2, large, left(0), (0, 0), true),
-            // More would be given up than is to be: with what was, with what its group does, and by itself.
-            (2, 10, left(PIECES_MAX - 1), (0, 1), false),
-            (2, 10, left(PIECES_MAX), (0, 1), true),
-            (2, 10, left(1), (PIECES_MAX - 2, 1), false),
-            (2, 10, left(1), (PIECES_MAX - 2, 2), true),
-            (2, 10, left(0), (0, PIECES_MAX), false),
-            (2, 10, left(0), (0, PIECES_MAX + 1), true),
-            // Whatever others give up, one that gives up nothing goes first.
-            (2, 10, left(1), (PIECES_MAX, 0), false),
+            (1, 10, left(0), 0, true),
+            (0, 10, left(0), 0, true),
+            (2, large, left(0), 0, true),
+            // More would be given up than is to be: with what was, or by itself.
+            (2, 10, left(PIECES_MAX - 1), 1, false),
+            (2, 10, left(PIECES_MAX), 1, true),
+            (2, 10, left(0), PIECES_MAX, false),
+            (2, 10, left(0), PIECES_MAX + 1, true),
         ] {
             let aside = Aside { tenants: [tenant(1)].into(), left };
             let waits = aside.waits(&one(whose, bytes), gives_up);
-            assert_eq!(waits, expected, "{whose} {bytes} {gives_up:?}");
+            assert_eq!(waits, expected, "{whose} {bytes} {gives_up}");
         }
     }
 }

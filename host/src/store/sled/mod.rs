@@ -73,7 +73,7 @@ use super::{
     Snapshot, Start, Store, StoreError, StoreFuture, Unique,
 };
 use crate::crypto::integrity::Hash;
-use crate::figures::figures;
+use crate::figures::{Disk, figures};
 use crate::model::id::TenantId;
 
 /// Batches that may wait for the writer; more wait for room.
@@ -337,6 +337,10 @@ impl Store for SledStore {
     ) -> Result<Vec<Removal>, StoreError> {
         let first = self.guard.lock().as_ref().map_or(1, |guard| guard.first(tenant));
         protect::oldest(&self.files.live().tree, (kind, tenant), first, before_ms, max)
+    }
+
+    fn disk(&self) -> Disk {
+        Disk { store_bytes: self.files.live().bytes().ok(), free_bytes: self.space.free() }
     }
 
     fn health(&self) -> Result<(), StoreError> {

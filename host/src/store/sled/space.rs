@@ -72,6 +72,14 @@ impl Space {
         Self { measure: Box::new(measure), folder: String::new(), refused: AtomicBool::new(false) }
     }
 
+    /// How many bytes are free, as far as the disk tells.
+    pub fn free(&self) -> Option<u64> {
+        match (self.measure)() {
+            Room::Free(free) => Some(free),
+            Room::ReadOnly | Room::Removed | Room::Untold => None,
+        }
+    }
+
     /// Whether anything new is taken now.
     pub fn check(&self) -> Result<(), StoreError> {
         self.has_room_for(0)
@@ -185,7 +193,7 @@ mod tests {
                 let taken = space.look().take(&batch("a", bytes, urgent));
                 assert_eq!(taken.is_ok(), expected, "{free} {bytes} {urgent}");
             }
-            assert_eq!(space.check().is_ok(), free >= 128 * MIB);
+            assert_eq!((space.check().is_ok(), space.free()), (free >= 128 * MIB, Some(free)));
             assert_eq!(space.has_room_for(3 * MIB).is_ok(), free >= 131 * MIB);
             assert_eq!(space.has_last_room_for(3 * MIB).is_ok(), free >= 67 * MIB);
         }

@@ -314,6 +314,8 @@ impl Vault {
         code: Option<Code>,
     ) -> Result<Option<Formula>, Error> {
         let mut change = self.change(permit.tenant()).await?;
+        // Where it may send something is to be taken away on a full disk, too.
+        change.batch.urgent = code.is_none();
         change.put(&formula, Expect::Version(version))?;
         if let Some(Code { bytes, .. }) = code {
             let created_ms = formula.audit.created_at.0;

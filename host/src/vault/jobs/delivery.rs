@@ -92,8 +92,8 @@ pub struct DeliveryView {
     /// The status of the receiver's last answer, which later tries may not have got; absent when it never answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_status: Option<u16>,
-    /// Why the last try got no answer; absent when it got one. It begins with `denied`, `invalid` or `unreachable`, or is a
-    /// sentence about time or size.
+    /// Why the last try got no answer; absent when it got one. It begins with `denied`, `invalid` or `unreachable`, or says that
+    /// something took too long, was too large, or could not be sent by the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     /// When it is tried next.

@@ -116,14 +116,12 @@ impl<'p> Run<'p> {
         !self.formula.allowed_hosts.is_empty() || self.application.is_some()
     }
 
-    /// What the log tells of it before it begins. What the formula sends out, or stores, stays so: that it was given the tokens
-    /// is to be known whatever happens then, and that it runs, which nothing else tells of one that the server's end cuts off.
+    /// What the log tells of it as it begins. What the formula sends out, or stores, stays so: that it was given the tokens is
+    /// to be known whatever happens then, and that it runs, which else nobody is told of one that the server's end cuts off.
     fn told_before(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.uses);
-        if self.job.is_none() {
-            let (entity, id) = (EntityType::Reactor, self.reactor.id);
-            events.push(Event::done(entity, id, Operation::Invoke, "Reactor run begun"));
-        }
+        let (entity, id) = (EntityType::Reactor, self.reactor.id);
+        events.push(Event::done(entity, id, Operation::Invoke, "Reactor run begun"));
         events
     }
 
@@ -189,10 +187,6 @@ impl Vault {
             };
             program?
         };
-        if run.has_effects() {
-            let before = run.told_before();
-            self.log(run.permit.tenant(), run.permit.actor(), before).await?;
-        }
         let owner = run.permit.tenant().0.as_u128();
         // All tenants wait for slots.
         together();
@@ -209,6 +203,10 @@ impl Vault {
             return Ok(Outcome::without_a_run(Failure::TooLate, began.elapsed()));
         }
         self.expect_to_go_on(run).await?;
+        if run.has_effects() {
+            let before = run.told_before();
+            self.log(run.permit.tenant(), run.permit.actor(), before).await?;
+        }
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
@@ -307,6 +305,7 @@ impl Vault {
                 let answered = Box::pin(self.answer(&run, response, &invocation));
                 match taken_on(uncounted(answered)).await {
                     Err(Answer::Failed(error)) => {
+                        let error = error.unnamed();
                         let title = error.title();
                         let message = format!("What it wanted tokenized was refused: {title}.");
                         invocation.log.push(LineView::of_the_server(message));

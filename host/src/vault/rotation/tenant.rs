@@ -46,6 +46,8 @@ impl Vault {
         let mut rotated = keys.rotated(entropy);
         let put = keyring.put_tenant(tenant, &rotated, Expect::Version(version), entropy)?;
         let mut change = self.change(tenant).await?;
+        // Whoever reads that entry in between must be able to open it. Nothing is sealed with the new key before it is stored.
+        keyring.open_with(tenant, &rotated);
         // Not by `Change::commit`, which waits at the gate; what the new key is to seal begins with the entry that tells of it.
         (change.keys, change.batch.puts) = (Arc::new(rotated.clone()), vec![put]);
         let owner = tenant.to_string();
@@ -58,6 +60,7 @@ impl Vault {
             let mut known = keyring.tenants.write();
             let retired = known.get(&tenant).map(|keys| keys.retired.clone());
             rotated.retired = retired.unwrap_or_default();
+            rotated.retired.remove(&newest);
             known.insert(tenant, Arc::new(rotated));
         }
         // What is asked for from now on is sealed with the new key, and waits for nobody.
