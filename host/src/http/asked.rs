@@ -78,7 +78,7 @@ pub fn describe(description: &mut OpenApi) {
             let (Some(operation), Some(asked)) = (operation, asked_for(&method, path)) else {
                 continue;
             };
-            let (roles, needs) = match asked {
+            let (roles, mut needs) = match asked {
                 Asked::Permission(permission) => {
                     (vec![permission.to_string()], format!("Needs `{permission}`."))
                 }
@@ -88,7 +88,6 @@ pub fn describe(description: &mut OpenApi) {
                 Asked::AnyKey => (vec![], "Any key will do.".to_owned()),
             };
             let mut either = vec![SecurityRequirement::new(SCHEME, roles)];
-            let mut needs = needs;
             if (method, path.as_str()) == (Method::GET, OWN) {
                 either.push(SecurityRequirement::new(SCHEME, Vec::<String>::new()));
                 needs.push_str(" Whoever asks for itself needs nothing.");
