@@ -2,6 +2,7 @@
 //! something, how it stands now.
 
 use serde_json::{Value, json};
+use tokamak::clock::Clock as _;
 
 use crate::support::TestServer;
 use crate::support::browser::Browser;
@@ -455,4 +456,38 @@ async fn a_result_is_in_sight_on_a_small_screen() {
     let place = "document.activeElement.getBoundingClientRect()";
     browser.wait(&format!("{place}.top >= 0 && {place}.top < innerHeight - 100"));
     assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// It confines the reactor still: nothing runs. A rename must not take that away unseen.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_that_has_ended_is_told_and_not_dropped_by_a_rename() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let reactor = reactor(&server).await;
+    let ends = i64::try_from(server.clock.now_ms() + 60_000).unwrap();
+    let ends = chrono::DateTime::from_timestamp_millis(ends).unwrap().to_rfc3339();
+    let acting = json!({"name": "acting", "type": "private", "permissions": ["token:create"],
+        "expires_at": ends});
+    let acting = server.management.post("/applications", acting).await.expect(201);
+    let body = json!({"name": "one", "configuration": {}, "application": {"id": acting["id"]}});
+    let path = format!("/reactors/{reactor}");
+    server.management.put(&path, body).await.expect(200);
+    server.clock.advance_ms(120_000);
+    browser.sign_in_to(&server);
+    browser.visit(&format!("reactors/of/{reactor}"));
+    browser.wait_for("an application that has ended");
+    browser.visit(&format!("reactors/edit/{reactor}"));
+    browser.wait("t.field('Acts as')?.selectedOptions[0].text.includes('that has ended')");
+    browser.fill("Name", "two");
+    browser.press("Enter");
+    browser.wait_for("is no application");
+    let kept = server.management.get(&path).await.expect(200);
+    assert_eq!((&kept["name"], &kept["application_id"]), (&json!("one"), &acting["id"]));
+    // To have none is to be said.
+    browser.choose("Acts as", "");
+    browser.fill("Name", "two");
+    browser.press("Enter");
+    browser.heading("two");
+    let freed = server.management.get(&path).await.expect(200);
+    assert!(freed.get("application_id").is_none(), "{freed}");
 }
