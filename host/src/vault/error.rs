@@ -241,3 +241,25 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+    use crate::model::permission::Permission;
+
+    #[test]
+    fn what_a_formula_wrote_is_not_named_to_its_caller() {
+        let permission = Permission::TokenCreate;
+        let detail = "No rule grants token:create in the container /hidden/.".to_owned();
+        for (error, status) in [
+            (Error::IdTaken("A token with the id hidden exists already.".to_owned()), 409),
+            (Error::Forbidden { permission, detail }, 403),
+        ] {
+            assert!(error.to_string().contains("hidden"));
+            let unnamed = error.unnamed();
+            assert!(!unnamed.to_string().contains("hidden"), "{unnamed}");
+            assert_eq!(unnamed.describe().status, status);
+        }
+        assert!(matches!(Error::Internal.unnamed(), Error::Internal));
+    }
+}

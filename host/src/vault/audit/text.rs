@@ -149,7 +149,7 @@ mod tests {
             let json = json_text(&(kept.id, &kept.entry)).unwrap();
             let untraced = LogEntry { trace_id: None, ..kept.entry.clone() };
             let without = KeptEntry { id: kept.id, entry: untraced };
-            assert_comes_back(&kept, [&short, &json], (cut.index(short.len()), Some(&without)), read);
+            assert_comes_back(&kept, [&short, &json], (cut.index(short.len()), &without), read);
             let entry = &kept.entry;
             let texts = [Some(&entry.message), Some(&entry.entity_id), entry.trace_id.as_ref()];
             let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
