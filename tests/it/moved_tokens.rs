@@ -100,7 +100,7 @@ async fn a_result_goes_with_its_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_result_of_a_token_that_is_gone_stays_where_that_lay() {
+async fn the_result_of_a_token_that_is_gone_stays_where_that_lay_last() {
     let world = World::start().await;
     world.make("goes", json!(["/from/"]), SECRET).await;
     let place = world.run("goes").await;
@@ -119,7 +119,28 @@ async fn the_result_of_a_token_that_is_gone_stays_where_that_lay() {
     world.owner.patch("/tokens/ends", patch).await.expect(200);
     assert_eq!(world.may(&place).await, (false, true));
     world.server.clock.advance_ms(2_000);
-    assert_eq!(world.may(&place).await, (true, false));
+    assert_eq!(world.may(&place).await, (false, true));
+    // Also once nothing of it is left.
+    assert_eq!(world.server.vault.sweep().await.unwrap().0, 1);
+    assert_eq!(world.may(&place).await, (false, true));
+    // Whoever takes a token away from somebody, and then deletes it, has taken it away.
+    world.make("moves", json!(["/from/"]), SECRET).await;
+    let place = world.run("moves").await;
+    world.put_into("moves", json!(["/to/"])).await;
+    world.owner.delete("/tokens/moves").await.expect(204);
+    world.server.clock.advance_ms(1);
+    world.make("moves", json!(["/from/"]), "another").await;
+    assert_eq!(world.may(&place).await, (false, true));
+    // One of the same contents takes nothing of it along.
+    world.make("stays", json!(["/from/"]), "the same").await;
+    world.make("gives-way", json!(["/from/"]), SECRET).await;
+    let place = world.run("gives-way").await;
+    world.put_into("gives-way", json!(["/to/"])).await;
+    let patch = json!({"data": "the same", "deduplicate_token": true});
+    let shown = world.owner.patch("/tokens/gives-way", patch).await.expect(200);
+    assert_eq!(shown["id"], "stays");
+    world.owner.get("/tokens/gives-way").await.expect(404);
+    assert_eq!(world.may(&place).await, (false, true));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -81,11 +81,6 @@ impl Change {
         Ok(())
     }
 
-    /// How many records it stores and removes so far.
-    pub(super) fn len(&self) -> usize {
-        self.batch.puts.len() + self.batch.removals.len()
-    }
-
     /// Removes an entity, if it is still at the version it was read at.
     pub(super) fn remove<E: Entity>(&mut self, stored: &Stored<E>) -> &mut Self {
         self.batch.removals.push(Removal {

@@ -13,6 +13,7 @@ use super::index::{FoundBy, Index};
 use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
 use super::kept_application::KeptApplication;
+use super::last_place::LastPlace;
 use super::names::{Named, has_pieces, terms_of_name};
 use super::record::{Entity, collected, kind};
 use super::rotation::{OLD_KEYS_ID, ROTATION_NOTE_ID, Resealing};
@@ -68,6 +69,7 @@ pub fn noun(kind: Kind) -> &'static str {
         kind::JOB => Job::NOUN,
         kind::DELIVERY => Delivery::NOUN,
         kind::SIGNING_SECRETS => SigningSecrets::NOUN,
+        kind::LAST_PLACE => LastPlace::NOUN,
         kind::RESEALING => Resealing::NOUN,
         kind::ERASED => ErasedTenant::NOUN,
         kind::BELIEVED_TIME => BelievedTime::NOUN,
@@ -152,6 +154,7 @@ impl Look {
             kind::JOB => check_job(record, &keys),
             kind::DELIVERY => check::<Delivery>(record, &keys),
             kind::SIGNING_SECRETS => check::<SigningSecrets>(record, &keys),
+            kind::LAST_PLACE => check::<LastPlace>(record, &keys),
             kind::RESEALING => check::<Resealing>(record, &keys),
             kind::ERASED => check::<ErasedTenant>(record, &keys),
             kind::BELIEVED_TIME => check::<BelievedTime>(record, &keys),

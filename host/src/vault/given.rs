@@ -1,7 +1,7 @@
 //! The tokens that a run was given: who may use them so may have what came of it (decisions §7).
 //!
 //! A token is looked for where it lies now: moving it is how an operator takes it away from some callers and gives it to others.
-//! Of one that is gone, whatever has its id by now, it counts where it lay when the run was given it.
+//! Of one that is gone, whatever has its id by now, it counts where it lay last.
 
 use std::ops::Bound;
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::Event;
 use super::index::number;
+use super::last_place::LastPlace;
 use super::permit::Permit;
 use super::tokens::Token;
 use super::{Error, Vault, let_go_of_all_but, opened_so_far};
@@ -103,7 +104,7 @@ impl Vault {
         Ok(())
     }
 
-    /// The token with its containers of now.
+    /// The token with its containers of now, or its last ones.
     async fn where_it_lies(&self, tenant: TenantId, token: &UsedToken) -> Result<UsedToken, Error> {
         let mut token = token.clone();
         let Some(made_at) = token.made_at else { return Ok(token) };
@@ -122,11 +123,18 @@ impl Vault {
         }
         // One at a time is read.
         let opened = opened_so_far();
-        let now = self.find::<Token>(tenant, &[&token.id]).await?.pop().flatten();
+        // One that has ended, and is still there, lies where it lay last.
+        let now = self.find_at::<Token>(tenant, &[&token.id], made_at).await?.pop().flatten();
         let now = now.map(|stored| stored.entity.about);
         let_go_of_all_but(opened);
         if let Some(about) = now.filter(|about| about.audit.created_at == made_at) {
             token.containers = about.containers;
+            return Ok(token);
+        }
+        // One that never moved lay where the run was given it.
+        let place = LastPlace::id_of(&token.id, made_at);
+        if let Some(place) = self.find::<LastPlace>(tenant, &[&place]).await?.pop().flatten() {
+            token.containers = place.entity.containers;
         }
         Ok(token)
     }

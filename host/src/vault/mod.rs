@@ -27,6 +27,7 @@ mod invocations;
 mod jobs;
 mod kept_application;
 mod keyring;
+mod last_place;
 mod logs;
 mod names;
 mod official;

@@ -57,6 +57,8 @@ pub mod kind {
     pub const DELIVERY: Kind = Kind(13);
     /// Secrets that webhooks are signed with.
     pub const SIGNING_SECRETS: Kind = Kind(14);
+    /// Where tokens lay that are gone.
+    pub const LAST_PLACE: Kind = Kind(15);
     /// How far a tenant's records are sealed anew.
     pub const RESEALING: Kind = Kind(20);
     /// Tenants whose keys were destroyed and whose records go.

@@ -12,6 +12,7 @@ use super::index::number;
 use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
 use super::kept_application::KeptApplication;
+use super::last_place::LastPlace;
 use super::record::kind::some_at_once;
 use super::record::{Entity, Stored, read_record};
 use super::retry::unless_lost;
@@ -80,13 +81,14 @@ impl Vault {
             self.sweep_log(tenant).await,
             // An invocation is a note about a reactor; that it was kept its time is no event of its own.
             self.sweep_kind::<Invocation>(tenant, Filter::All, |_| Ok(None)).await,
+            self.sweep_kind::<LastPlace>(tenant, Filter::All, |_| Ok(None)).await,
         ];
         swept.into_iter().sum()
     }
 
     /// Removes a tenant's tokens that have ended.
     async fn sweep_tokens(&self, tenant: TenantId) -> Result<usize, Error> {
-        self.sweep_kind::<Token>(tenant, Filter::All, token_expired).await
+        self.sweep_tokens_among(tenant, Filter::All).await
     }
 
     /// Removes those of a tenant's tokens that have one of these ids and have ended.
@@ -96,7 +98,16 @@ impl Vault {
         ids: &[&str],
     ) -> Result<usize, Error> {
         let among = Filter::Ids(ids.iter().map(|id| (*id).to_owned()).collect());
-        self.sweep_kind::<Token>(tenant, among, token_expired).await
+        self.sweep_tokens_among(tenant, among).await
+    }
+
+    async fn sweep_tokens_among(&self, tenant: TenantId, among: Filter) -> Result<usize, Error> {
+        let remove = |change: &mut Change, stored: Stored<Token>| {
+            change.remove_token(&stored)?;
+            stored.entity.event(Operation::Delete, "Token expired").map(Some)
+        };
+        let due = (number::EXPIRES_AT, u64::MAX, ended::<Token>);
+        self.sweep_due(tenant, among, due, remove).await
     }
 
     /// Has a token that has ended make way for others with its contents or its id. While the clock is in doubt it stays, as
@@ -217,28 +228,24 @@ impl Vault {
                 let mut change = self.change(tenant).await?;
                 // What is erased by writing a record anew is not to wait for space either.
                 change.batch.urgent = true;
-                let mut events = Vec::with_capacity(slice.records.len());
+                let (mut events, mut count) = (Vec::with_capacity(slice.records.len()), 0);
                 for stored in slice.records.iter().filter_map(|record| opened::<E>(record, &keys)) {
                     // Its end may have been put off between being found and being read.
                     if is_due(&stored.entity, now_ms) {
                         events.extend(sweep(&mut change, stored)?);
+                        count += 1;
                     }
                 }
-                let changed = change.len();
                 let committed = change.try_commit(Actor::SERVER, events).await?;
                 // Somebody changed or removed one of them meanwhile: look again.
-                let Some(changed) = unless_lost(committed, changed)? else { continue };
-                swept += changed;
+                let Some(count) = unless_lost(committed, count)? else { continue };
+                swept += count;
             }
             // Behind them, and not once more at what had to stay.
             let Some(next) = slice.next else { return Ok(swept) };
             start = Start::After(next);
         }
     }
-}
-
-fn token_expired(token: &Token) -> Result<Option<Event>, Error> {
-    token.event(Operation::Delete, "Token expired").map(Some)
 }
 
 /// Opens a record, or tells the operator of one that does not open and is to be looked at.

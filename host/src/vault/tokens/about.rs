@@ -48,6 +48,9 @@ pub struct About {
     /// Until when members that must not stay, such as a card's `cvc`, are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transient_until: Option<Timestamp>,
+    /// Whether it has lain elsewhere: then where it lay last is kept when it goes.
+    #[serde(skip)]
+    pub moved: bool,
     /// Who made and changed it.
     #[serde(flatten)]
     pub audit: Audit,
@@ -109,6 +112,8 @@ impl From<Flat> for About {
             deduplicate_token: flat.deduplicate_token,
             expires_at: flat.expires_at,
             transient_until: flat.transient_until,
+            // Tokens that are kept as JSON are from before that was noted.
+            moved: false,
             audit: Audit { created_by, created_at, modified_by, modified_at },
         }
     }

@@ -335,6 +335,7 @@ fn assemble(
         deduplicate_token: new.deduplicate,
         expires_at: new.expires_at,
         transient_until: None,
+        moved: false,
         audit: Audit::created(Some(permit.actor_id()), now),
     };
     let token = Token { about, data: new.data, indexed: new.indexed };

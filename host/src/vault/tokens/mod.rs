@@ -161,7 +161,7 @@ impl Vault {
         let (stored, _) = self.find_permitted(permit, id).await?;
         let event = stored.entity.event(Operation::Delete, "Token deleted")?;
         let mut change = self.change(permit.tenant()).await?;
-        change.remove(&stored);
+        change.remove_token(&stored)?;
         unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())
     }
 
@@ -237,6 +237,7 @@ mod tests {
             deduplicate_token: Some(true),
             expires_at: Some(Timestamp(1)),
             transient_until: Some(Timestamp(1)),
+            moved: false,
             audit: Audit::created(Some(Uuid::nil()), Timestamp(1))
                 .modified(Some(Uuid::nil()), Timestamp(2)),
         };

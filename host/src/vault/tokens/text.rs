@@ -1,6 +1,7 @@
 //! Tokens as they are sealed ([`super::super::short`]): a list reads twenty, a run each that it is given.
 //!
-//! `data` follows the rest as JSON, to the end of the text.
+//! `data` follows the rest as JSON, to the end of the text. A blank before it tells that the token has been moved: it means
+//! nothing to JSON, so that versions that know nothing of it read the token all the same.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,9 @@ use crate::vault::{Error, short};
 
 /// Room that is enough for most tokens.
 const USUAL_BYTES: usize = 512;
+
+/// What stands before the data of a token that has been moved.
+const MOVED: &[u8] = b" ";
 
 /// A token but its `data` in short.
 #[derive(Serialize, Deserialize)]
@@ -82,6 +86,9 @@ pub fn write(token: &Token) -> Result<Wiped, Error> {
         modified_ms: ms(audit.modified_at),
     };
     let mut text = short::write(&short, USUAL_BYTES)?;
+    if token.about.moved {
+        text.extend(MOVED);
+    }
     serde_json::to_writer(&mut text, token.data.expose()).map_err(Error::internal)?;
     Ok(text.into_bytes())
 }
@@ -92,6 +99,7 @@ pub fn read(text: &[u8]) -> Result<Token, Error> {
         let Long { about, data } = from_json_text(text)?;
         return Ok(Token { about, data: Plaintext::new(data), indexed: Vec::new() });
     };
+    let moved = data.starts_with(MOVED);
     let data = Plaintext::new(from_json_text(data)?);
     let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
     let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
@@ -110,6 +118,7 @@ pub fn read(text: &[u8]) -> Result<Token, Error> {
         deduplicate_token: short.deduplicate_token,
         expires_at: short.expires_ms.map(Timestamp),
         transient_until: short.transient_until_ms.map(Timestamp),
+        moved,
         audit: Audit {
             created_by: short.created_by,
             created_at: Timestamp(short.created_ms),
@@ -184,6 +193,7 @@ mod tests {
                 deduplicate_token,
                 expires_at: times.0.map(time),
                 transient_until: times.1.map(time),
+                moved: false,
                 audit: Audit {
                     created_by: by.map(Uuid::from_u128),
                     created_at: time(times.2),
@@ -203,11 +213,14 @@ mod tests {
         #[test]
         fn a_token_comes_back_from_either_format(
             (about, data) in (abouts(), data()),
+            moved in any::<bool>(),
             cut in any::<prop::sample::Index>(),
         ) {
+            let about = About { moved, ..about };
             let kept = Token { about, data: Plaintext::new(data), indexed: Vec::new() };
             let short = write(&kept).unwrap();
-            prop_assert_eq!(long(&read(&short).unwrap()), long(&kept));
+            let back = read(&short).unwrap();
+            prop_assert_eq!((long(&back), back.about.moved), (long(&kept), moved));
             let json = json_text(&long(&kept)).unwrap();
             prop_assert_eq!(long(&read(&json).unwrap()), long(&kept));
             prop_assert!(short.len() < json.len());
@@ -233,6 +246,7 @@ mod tests {
             deduplicate_token: Some(true),
             expires_at: Some(Timestamp(300)),
             transient_until: Some(Timestamp(7)),
+            moved: false,
             audit: Audit {
                 created_by: Some(Uuid::from_u128(3)),
                 created_at: Timestamp(8),
@@ -266,13 +280,14 @@ mod tests {
             deduplicate_token: None,
             expires_at: None,
             transient_until: None,
+            moved: true,
             audit: Audit::created(None, Timestamp(8)),
             ..token.about
         };
         let least = [
             b"\x01\x01\x07my-card".as_slice(),
             &id(2),
-            b"\x04card\0\x01F\0\0\0\0\0\0\0\0\x08\0\0{\"n\":2}",
+            b"\x04card\0\x01F\0\0\0\0\0\0\0\0\x08\0\0 {\"n\":2}",
         ];
         assert_eq!(*write(&token).unwrap(), least.concat());
     }

@@ -156,6 +156,7 @@ impl Vault {
             let entity_type = token.token_type()?.log_entity_type();
             return Err(self.deny_in(permit, (entity_type, id), container).await);
         }
+        token.about.moved |= moved;
         if may_give_way(&mut token.about, &before.about, says_whether, settings) {
             let existing = self.duplicate(permit.tenant(), &token.about, Some(id)).await?;
             if let Some(existing) = existing {
@@ -250,7 +251,7 @@ impl Vault {
         let found = token.event(Operation::Read, "Token found by deduplication")?;
         let view = self.show_existing(permit.rights(), &token).await?;
         let mut change = self.change(permit.tenant()).await?;
-        change.remove(stored);
+        change.remove_token(stored)?;
         // Stored anew as it is, so that it must still be what was read: were it removed or changed
         // at the same time, these contents would be nowhere.
         let expect = Expect::Version(record.version);
