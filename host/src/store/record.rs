@@ -112,11 +112,18 @@ pub struct Batch {
     pub removals: Vec<Removal>,
     /// Whether it stores nothing new: what reading and removing write, taken from the disk's last space.
     pub urgent: bool,
+    /// Whose it is, where nothing in it tells.
+    pub of: Option<TenantId>,
 }
 
 impl Batch {
     /// Changes nothing, also on a full disk: whoever waits for it knows that all before it is there.
     pub fn nothing() -> Self {
         Self { urgent: true, ..Self::default() }
+    }
+
+    /// The same, of one tenant's: others' need not be there.
+    pub fn nothing_of(tenant: TenantId) -> Self {
+        Self { of: Some(tenant), ..Self::nothing() }
     }
 }

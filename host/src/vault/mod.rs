@@ -298,6 +298,11 @@ impl Vault {
         Ok(self.0.store.commit(Batch::nothing()).await?)
     }
 
+    /// The same of one tenant's writes, which waits for no other's.
+    async fn settled_of(&self, tenant: TenantId) -> Result<(), Error> {
+        Ok(self.0.store.commit(Batch::nothing_of(tenant)).await?)
+    }
+
     /// Starts a change in a tenant.
     async fn change(&self, tenant: TenantId) -> Result<Change, Error> {
         let keys = self.keys(tenant).await?;

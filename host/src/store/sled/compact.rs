@@ -27,11 +27,12 @@ fn room(space: &Space, done: &Wanted, bytes: u64) -> Result<(), StoreError> {
 }
 
 impl Writer {
-    /// The next batch to be committed; `None` when there will be none. Copies until there is one.
+    /// The next batch to be committed; `None` when there will be none. Copies until there is one, and removes what is left.
     pub(super) fn next(&mut self, turns: &mut Turns) -> Option<Waiting> {
         loop {
             self.begin_copy();
-            if !self.go_on_copying() {
+            let is_busy = self.go_on_copying() | self.remove_some();
+            if !is_busy {
                 self.progress.rest();
                 return turns.wait();
             }
@@ -40,7 +41,6 @@ impl Writer {
             }
             if turns.is_over() {
                 self.give_up_copy(StoreError::Closed);
-                return None;
             }
         }
     }

@@ -330,7 +330,7 @@ impl Log {
 
     /// Removes pieces that no record has any more, and after them the notes that they are left.
     pub fn remove_left(&mut self, left: &[Left]) -> Result<(), StoreError> {
-        let mut keys = left.iter().flat_map(Left::keys).peekable();
+        let mut keys = left.iter().flat_map(|left| left.keys(0)).peekable();
         while keys.peek().is_some() {
             self.remove_keys(keys.by_ref().take(PIECES_MAX))?;
         }

@@ -3,6 +3,7 @@
 //! Reads go straight to sled, which answers from its cache or its mapped log; they block the calling task for
 //! microseconds, or for one read of the disk.
 
+mod backlog;
 mod changes;
 mod compact;
 mod copy;
@@ -163,6 +164,7 @@ impl SledStore {
             space: Arc::clone(&space),
             versions: Versions::begin(),
             progress: Arc::clone(&progress),
+            backlog: backlog::Backlog::default(),
         };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread =

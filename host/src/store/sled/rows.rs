@@ -143,11 +143,11 @@ impl Left {
         self.pieces.to_be_bytes()
     }
 
-    /// The keys of the pieces, and behind them that of the note.
-    pub fn keys(&self) -> impl Iterator<Item = Vec<u8>> + use<> {
+    /// The keys of the pieces from this one on, and behind them that of the note.
+    pub fn keys(&self, first: u32) -> impl Iterator<Item = Vec<u8>> + use<> {
         let Self { address, version, pieces } = self.clone();
         let note = self.key();
-        (0..pieces).map(move |number| address.piece_key(version, number)).chain([note])
+        (first..pieces).map(move |number| address.piece_key(version, number)).chain([note])
     }
 
     /// Reads a note.

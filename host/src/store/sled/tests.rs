@@ -358,7 +358,7 @@ async fn a_kind_that_is_read_late_is_waited_for_and_others_are_not() {
     };
     let removals = vec![removal("id7"), removal("id2999")];
     let (puts, urgent) = (vec![put(KIND, RECORDS), put(KIND, RECORDS + 1)], false);
-    store.commit(Batch { puts, removals, urgent }).await.unwrap();
+    store.commit(Batch { puts, removals, urgent, ..Batch::default() }).await.unwrap();
     assert_eq!(total(&store, KIND).await, RECORDS);
     assert_eq!(store.health(), Ok(()));
     let slice = store.page(KIND, TENANT, &Filter::All, Start::Offset(0), 3).await.unwrap();

@@ -53,14 +53,20 @@ impl Waiting {
         Self { batch, contents, done }
     }
 
-    /// Whose it is, if all of it is one tenant's. What belongs to none is not, nor is a batch with nothing in it, which
-    /// somebody waits for who wants to know that all before it is there.
+    /// Whose it is, if all of it is one tenant's. What belongs to none is not, nor is a batch with nothing in it that
+    /// somebody waits for who wants to know that all before it is there, and not all of one tenant's.
     pub fn tenant(&self) -> Option<TenantId> {
         let Batch { puts, removals, .. } = &self.batch;
         let put = puts.iter().map(|put| put.record.tenant);
         let mut tenants = put.chain(removals.iter().map(|gone| gone.tenant));
-        let first = tenants.next().filter(|tenant| !tenant.0.is_nil())?;
+        let first = tenants.next().or(self.batch.of).filter(|tenant| !tenant.0.is_nil())?;
         tenants.all(|tenant| tenant == first).then_some(first)
+    }
+
+    /// Whether somebody waits for all that was before it, down to the last piece that no record has any more.
+    pub fn is_nothing(&self) -> bool {
+        let Batch { puts, removals, of, .. } = &self.batch;
+        puts.is_empty() && removals.is_empty() && of.is_none()
     }
 
     /// Whether its records have more pieces than are written in one go.
@@ -142,7 +148,8 @@ impl<'a> Gathering<'a> {
         let size = &mut self.size;
         self.turns.next_if(|next| {
             size.add(next);
-            size.fits()
+            // What was removed with this group is still to go.
+            size.fits() && !next.is_nothing()
         })
     }
 

@@ -1,9 +1,9 @@
 //! The one thread that writes: batches in groups, each group synced once before any of it is acknowledged.
 //!
 //! A group is kept small ([`super::log`] says why): the pieces of long bodies are written before it and removed after it,
-//! with a note in the store as long as they belong to no record; [`super::large`] has others take their turns between
-//! them. After any failure to write nothing is acknowledged any more: what a failed sync lost cannot be known, and trying
-//! again would not find it.
+//! with a note in the store as long as they belong to no record. [`super::large`] has others take their turns between
+//! them, and [`super::backlog`] keeps what is to be removed. After any failure to write nothing is acknowledged any more:
+//! what a failed sync lost cannot be known, and trying again would not find it.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::backlog::Backlog;
 use super::failure::unreadable;
 use super::files::Files;
 use super::group::{Group, IndexChange, address};
@@ -21,7 +22,7 @@ use super::log::Log;
 use super::moments::{Changed, Moments};
 use super::packs;
 use super::progress::Progress;
-use super::rows::{Address, Head, Left, PIECES_MAX, read_unique, unique_key};
+use super::rows::{Address, Head, Left, read_unique, unique_key};
 use super::space::Space;
 use super::turns::Turns;
 use super::waiting::Waiting;
@@ -48,6 +49,8 @@ pub struct Writer {
     pub versions: Versions,
     /// Tells others whether it gets on.
     pub progress: Arc<Progress>,
+    /// Pieces that are still to be removed.
+    pub backlog: Backlog,
 }
 
 /// The versions that new records begin at. Whoever read a record before it was removed must not take one for it that has
@@ -98,8 +101,8 @@ impl Writer {
         }
     }
 
-    /// Commits batches as a group; one that is refused does not harm the others. Gives the pieces that are still to be
-    /// removed: those of a group whose pieces were written before it, or many.
+    /// Commits batches as a group; one that is refused does not harm the others. Gives pieces that were written before the
+    /// group, of which no record came.
     pub(super) fn commit(
         &mut self,
         waiting: impl IntoIterator<Item = Waiting>,
@@ -107,7 +110,7 @@ impl Writer {
     ) -> Vec<Left> {
         let (space, guard) = (Arc::clone(&self.space), Arc::clone(&self.guard));
         let mut left = space.look();
-        let (mut outcomes, mut behind) = (Vec::new(), Vec::new());
+        let (mut outcomes, mut unborn) = (Vec::new(), Vec::new());
         // Held until the group is durable: what the guard tells others is so on the disk too, unless a write failed.
         let mut guard = guard.lock();
         let Some(guard) = guard.as_mut() else {
@@ -120,7 +123,7 @@ impl Writer {
         for one in waiting {
             if group.stands_before(&one.batch) {
                 let (full, told) = (std::mem::take(&mut group), std::mem::take(&mut outcomes));
-                behind.append(&mut self.settle(full, told, guard));
+                unborn.append(&mut self.settle(full, told, guard));
                 group = Group::new(self.versions.0);
             }
             // What is written has taken its space.
@@ -129,8 +132,8 @@ impl Writer {
             let outcome = outcome.and_then(|found| group.add(&one, found, (&self.log.tree, guard)));
             outcomes.push((one, outcome));
         }
-        behind.append(&mut self.settle(group, outcomes, guard));
-        behind
+        unborn.append(&mut self.settle(group, outcomes, guard));
+        unborn
     }
 
     /// Makes a group durable, and tells everybody.
@@ -151,8 +154,8 @@ impl Writer {
         if durable.is_err() {
             self.fail();
         }
-        let (durable, left) = match durable {
-            Ok(left) => (Ok(()), left),
+        let (durable, unborn) = match durable {
+            Ok(unborn) => (Ok(()), unborn),
             // The next start removes what it finds.
             Err(error) => (Err(error), Vec::new()),
         };
@@ -160,19 +163,18 @@ impl Writer {
             // Nobody waits any more when a request was cut off; the write stands.
             let _ = one.done.send(durable.clone().and(outcome));
         }
-        left
+        unborn
     }
 
-    /// Gives the pieces that are still to be removed.
+    /// Gives the pieces of which no record came.
     fn make_durable(
         &mut self,
         mut group: Group,
         guard: &mut Guard,
     ) -> Result<Vec<Left>, StoreError> {
-        // No record came of these.
-        let mut left = std::mem::take(&mut group.written);
+        let unborn = std::mem::take(&mut group.written);
         if group.changes.is_empty() {
-            return Ok(left);
+            return Ok(unborn);
         }
         if group.replaces {
             self.files.has_removed.store(true, Ordering::Release);
@@ -187,13 +189,8 @@ impl Writer {
         }
         self.moments.end(changed);
         written?;
-        let behind = group.behind.iter().map(|left| left.pieces as usize);
-        if group.is_written_first || behind.sum::<usize>() > PIECES_MAX {
-            left.append(&mut group.behind);
-        } else {
-            self.log.remove_left(&group.behind)?;
-        }
-        Ok(left)
+        self.backlog.add(group.behind);
+        Ok(unborn)
     }
 
     /// Has what a group changes be found.

@@ -220,7 +220,7 @@ impl Vault {
         let keys = self.keys(permit.tenant()).await?;
         let users = super::index::term_of(&keys, term::APPLICATION, &[&id.to_string()]);
         // A reactor that is made from now on changes the application's version, which the removal would not find.
-        self.settled().await?;
+        self.settled_of(permit.tenant()).await?;
         if self.any::<Reactor>(permit.tenant(), &Filter::Term(users)).await? {
             return Err(Error::Conflict(
                 "Reactors act as this application: GET /reactors lists them by its id as application_id.",

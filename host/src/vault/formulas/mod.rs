@@ -27,7 +27,7 @@ use crate::model::formula::{Formula, FormulaStatus, FormulaType, Language, React
 use crate::model::id::{FormulaId, TenantId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
-use crate::store::{Expect, Filter, Kind, Position};
+use crate::store::{Expect, Filter, Kind, Position, Removal};
 
 /// A formula, as a response shows it.
 pub type FormulaView = Formula;
@@ -253,15 +253,17 @@ impl Vault {
         let keys = self.keys(tenant).await?;
         let users = Filter::Term(term_of(&keys, term::FORMULA, &[&id.to_string()]));
         // A reactor that is made from now on changes the formula's version, which the removal would not find.
-        self.settled().await?;
+        self.settled_of(tenant).await?;
         if self.any::<Reactor>(tenant, &users).await? {
             return Err(Error::Conflict(
                 "Reactors use this formula: GET /reactors lists them by its id as formula_id.",
             ));
         }
-        let component = self.get::<Component>(tenant, &id.to_string()).await?;
         let mut change = self.change(tenant).await?;
-        change.remove(&stored).remove(&component);
+        change.remove(&stored);
+        // It changes with its formula only, and is not read to be removed.
+        let (kind, expect) = (Component::KIND, Expect::Any);
+        change.batch.removals.push(Removal { kind, tenant, id: id.to_string(), expect });
         let event = event(id, Operation::Delete, "Formula deleted");
         let deleted = unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())?;
         self.0.programs.unused.look();

@@ -92,7 +92,7 @@ impl Vault {
         }
         let removals = vec![removal(kind::SYSTEM, SYSTEM_TENANT, NOTE_ID)];
         let puts = vec![self.note_old_keys()?];
-        self.0.store.commit(Batch { puts, removals, urgent: true }).await?;
+        self.0.store.commit(Batch { puts, removals, urgent: true, ..Batch::default() }).await?;
         self.0.keyring.old_keys.notify_one();
         Ok(())
     }

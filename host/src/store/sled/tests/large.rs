@@ -243,6 +243,66 @@ async fn what_is_given_up_goes_by_portions_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_what_others_left_to_be_removed() {
+    let (store, folder) = open();
+    let gone: Vec<String> = (0..8).map(|number| number.to_string()).collect();
+    for id in &gone {
+        store.commit(put(of(TENANT, id, vec![1; 4 << 20]), Expect::Absent)).await.unwrap();
+    }
+    let removals = gone.iter().map(|id| {
+        let removal = Removal { kind: KIND, tenant: TENANT, id: id.clone(), expect: Expect::Any };
+        store.commit(Batch { removals: vec![removal], ..Batch::default() })
+    });
+    let left = || store.files.live().tree.scan_prefix(LEFT_PREFIX).count();
+    let bytes = 2 << 20;
+    let removals = futures::future::join_all(removals);
+    let uploaded = store.commit(put(of(OTHER, "large", vec![2; bytes]), Expect::Absent));
+    let (removed, uploaded) = futures::join!(removals, uploaded);
+    // A portion goes with each of what is written, and there are many more.
+    assert!(left() > 0);
+    uploaded.unwrap();
+    assert!(removed.iter().all(Result::is_ok));
+    store.commit(Batch::nothing_of(OTHER)).await.unwrap();
+    assert!(left() > 0);
+    // Files that are made anew have nothing of it.
+    store.compact().await.unwrap();
+    assert_eq!(left(), 0);
+    let whole = bytes.div_ceil(super::PIECE_BYTES);
+    assert_eq!(pieces(&store).await, (whole, 0));
+    assert!(!store.has_removed());
+    drop(store);
+    let store = reopen(folder.path());
+    assert_eq!(body(&store, OTHER, "large").await.unwrap(), vec![2; bytes]);
+    for id in &gone {
+        assert_eq!(body(&store, TENANT, id).await, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_goes_while_nothing_else_is_to_be_done_and_before_the_end() {
+    let (store, _folder) = open();
+    let long = || put(of(TENANT, "long", vec![1; 4 << 20]), Expect::Any);
+    let removal = || {
+        let id = "long".to_owned();
+        let removals = vec![Removal { kind: KIND, tenant: TENANT, id, expect: Expect::Any }];
+        Batch { removals, ..Batch::default() }
+    };
+    store.commit(long()).await.unwrap();
+    store.commit(removal()).await.unwrap();
+    let began = std::time::Instant::now();
+    let rows = |store: &SledStore| store.files.live().tree.scan_prefix(b"c").count();
+    while rows(&store) > 0 {
+        assert!(began.elapsed() < std::time::Duration::from_mins(1));
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    store.commit(long()).await.unwrap();
+    store.commit(removal()).await.unwrap();
+    let tree = store.files.live().tree.clone();
+    drop(store);
+    assert_eq!((tree.scan_prefix(b"c").count(), tree.scan_prefix(LEFT_PREFIX).count()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn not_too_much_is_given_up_at_once_beside_a_large_one() {
     let (store, _folder) = open();
     let others = (80..88).map(|number| TenantId(Uuid::from_u128(number)));
