@@ -124,3 +124,29 @@ async fn so_are_commands_that_get_the_root_key() {
         closed(id);
     }
 }
+
+/// A number that the kernel tells of a process.
+fn told(id: u32, name: &str) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+    value.and_then(|value| value.parse().ok())
+}
+
+#[tokio::test]
+async fn what_compiles_is_shut_in() {
+    let mut child = command()
+        .args(["compile-component", "--memory-mb", "512", "--cpu-seconds", "5"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It waits for the component.
+    let filters = |id: u32| told(id, "Seccomp_filters");
+    if let Some(own) = filters(std::process::id()) {
+        let is_shut =
+            || filters(child.id()) == Some(own + 2) && told(child.id(), "NoNewPrivs") == Some(1);
+        eventually("process that is shut in", || is_shut().then_some(())).await;
+    }
+    drop(child.stdin.take());
+    assert!(!child.wait().unwrap().success());
+}

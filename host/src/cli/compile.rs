@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::{Failure, confine, system_calls};
 use crate::runtime::{CompileBounds, compile_standard_input};
 
 /// What the process may use.
@@ -20,5 +21,13 @@ pub struct CompileOptions {
 /// Compiles what comes by standard input.
 pub fn run(options: &CompileOptions) -> ExitCode {
     let CompileOptions { memory_mb, cpu_seconds } = *options;
-    compile_standard_input(CompileBounds { memory_mb, cpu_seconds })
+    let shut = || shut_in().map_err(|error| std::io::Error::other(error.to_string()));
+    compile_standard_input(CompileBounds { memory_mb, cpu_seconds }, shut)
+}
+
+/// Takes from the process whatever it does not need, before it reads a byte of the component: it is the server's own user, to
+/// whom the control socket answers.
+fn shut_in() -> Result<(), Failure> {
+    confine::shut()?;
+    system_calls::allow_compiling()
 }

@@ -11,8 +11,8 @@
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
-    RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset,
+    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
 
 use super::{Failure, system_calls};
@@ -81,6 +81,19 @@ pub fn confine(settings: &Settings) -> Result<(), Failure> {
         ),
     }
     system_calls::deny()
+}
+
+/// Takes all files and networks from this thread, and from every one that it starts from now on, as far as the kernel can.
+pub fn shut() -> Result<(), Failure> {
+    let none = || {
+        Ruleset::default()
+            .handle_access(AccessFs::from_all(RULES))?
+            .handle_access(AccessNet::from_all(RULES))?
+            .scope(Scope::from_all(RULES))?
+            .create()?
+            .restrict_self()
+    };
+    none().map(drop).map_err(|error| format!("the process cannot be confined: {error}").into())
 }
 
 /// The data folder, and where the store lies if that is a link to another disk.
@@ -197,7 +210,7 @@ fn allow(
 
 #[cfg(test)]
 mod tests {
-    use super::{Confined, Folders, exchanged, readable};
+    use super::{Confined, Folders, exchanged, readable, shut};
     use crate::config::Options;
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
     use std::fs;
@@ -263,6 +276,21 @@ mod tests {
         assert!(seen.is_none_or(|refused| refused == [true; 9]), "{seen:?}");
         // Threads that were there before are as they were.
         fs::write(path("others").join("file"), "b").unwrap();
+    }
+
+    #[test]
+    fn whoever_is_shut_in_has_no_file_and_no_network() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let there = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let path = file.path().to_owned();
+        let [read, connected] = std::thread::spawn(move || {
+            shut().unwrap();
+            [fs::read(&path).is_ok(), std::net::TcpStream::connect(there).is_ok()]
+        })
+        .join()
+        .unwrap();
+        // Older kernels bound files only, or nothing.
+        assert!(!read || connected, "{read} {connected}");
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! A name space comes by `clone` too, by its flags, which a filter sees. Those of `clone3` lie in memory, which none sees:
 //! so there is no `clone3`, and the C library takes `clone` instead, as on a kernel that does not know it.
 
+mod compiler;
+
 use std::collections::BTreeMap;
 
 use seccompiler::{
@@ -17,6 +19,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
+pub use self::compiler::allow_compiling;
 use super::Failure;
 
 /// What is refused.
@@ -142,25 +145,40 @@ fn filters(architecture: TargetArch) -> Result<[BpfProgram; 2], Failure> {
     let denied = numbers(DENIED, OWN_NUMBERS).map(|number| (number, Vec::new()));
     let unknown = numbers(&[libc::SYS_clone3], &[]).map(|number| (number, Vec::new()));
     Ok([
-        filter(denied.chain(clone).collect(), libc::EPERM, architecture)?,
-        filter(unknown.collect(), libc::ENOSYS, architecture)?,
+        filter(denied.chain(clone).collect(), (told(libc::EPERM), ALLOW), architecture)?,
+        filter(unknown.collect(), (told(libc::ENOSYS), ALLOW), architecture)?,
     ])
 }
 
 /// Any of the flags is one too many.
 fn name_spaces() -> Result<Vec<SeccompRule>, Failure> {
-    let rule = |flag: &libc::c_int| {
+    let has = |flag: &libc::c_int| {
         let flag = u64::from(flag.unsigned_abs());
-        let has = SeccompCmpOp::MaskedEq(flag);
-        let has = SeccompCondition::new(0, SeccompCmpArgLen::Qword, has, flag);
-        has.and_then(|has| SeccompRule::new(vec![has])).map_err(|error| not_made(&error))
+        rule(0, SeccompCmpOp::MaskedEq(flag), flag)
     };
-    NAME_SPACES.iter().map(rule).collect()
+    NAME_SPACES.iter().map(has).collect()
 }
 
-fn filter(rules: Rules, errno: i32, architecture: TargetArch) -> Result<BpfProgram, Failure> {
-    let told = SeccompAction::Errno(errno.unsigned_abs());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, told, architecture);
+/// What compares one argument of a call with a value.
+fn rule(argument: u8, compared: SeccompCmpOp, with: u64) -> Result<SeccompRule, Failure> {
+    let one = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, compared, with);
+    one.and_then(|one| SeccompRule::new(vec![one])).map_err(|error| not_made(&error))
+}
+
+const ALLOW: SeccompAction = SeccompAction::Allow;
+
+/// Refuses a call with this error.
+fn told(errno: i32) -> SeccompAction {
+    SeccompAction::Errno(errno.unsigned_abs())
+}
+
+/// A filter of what becomes of the calls that meet one of the rules, and of the others.
+fn filter(
+    rules: Rules,
+    (met, others): (SeccompAction, SeccompAction),
+    architecture: TargetArch,
+) -> Result<BpfProgram, Failure> {
+    let filter = SeccompFilter::new(rules, others, met, architecture);
     filter.and_then(BpfProgram::try_from).map_err(|error| not_made(&error))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Compiling runs a large program over what a stranger wrote, and no check tells beforehand how long that takes or how
 //! much memory. So it happens in a process of its own, of this very program: without a secret of ours in its environment,
-//! bounded by the kernel, of low priority, and gone when nobody waits for it any more.
+//! bounded by the kernel, shut in with its pipes, of low priority, and gone when nobody waits for it any more.
 //!
 //! The component goes in by standard input, its length before it; what follows is that input's end, which tells the
 //! process that its parent is gone. The code comes out by standard output, as [`Compiled::received`] takes it. An exit
@@ -188,9 +188,13 @@ impl Said {
     }
 }
 
-/// What the process itself does: bounds itself, reads a component, compiles it, writes the code.
-pub fn compile_standard_input(bounds: CompileBounds) -> ExitCode {
-    let compiled = bound(bounds).and_then(|()| read_component()).and_then(|component| {
+/// What the process itself does: bounds itself, is shut in, reads a component, compiles it, writes the code.
+pub fn compile_standard_input(
+    bounds: CompileBounds,
+    shut_in: impl FnOnce() -> io::Result<()>,
+) -> ExitCode {
+    let shut = bound(bounds).and_then(|()| shut_in());
+    let compiled = shut.and_then(|()| read_component()).and_then(|component| {
         leave_with_the_parent()?;
         Ok(engine::compiling().and_then(|engine| load::compile(&engine, &component)))
     });
