@@ -121,7 +121,7 @@ async fn a_store_of_the_third_format_goes_on_with_a_journal() {
     assert_eq!(private.search("metadata.n:22").await, ["token-2"]);
     assert_eq!(private.list("").await.len(), 5);
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!(format(), b"9");
+    assert_eq!(format(), b"10");
     let sound = assert_sound(folder.path());
     // Entries as they were kept then, and as they are now, are told in one way.
     let (code, log, _) = about(folder.path(), &["audit", "export"]);
@@ -147,7 +147,7 @@ async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
     let store = folder.path().join("store");
     assert!(fs::read(store.join("journal")).unwrap().iter().any(|byte| *byte != 0));
     let tree = tamper::rows(&store);
-    assert_eq!(tree.insert("mformat", b"4".as_slice()).unwrap().unwrap(), b"9");
+    assert_eq!(tree.insert("mformat", b"4".as_slice()).unwrap().unwrap(), b"10");
     tree.flush().unwrap();
     drop(tree);
     let before = assert_sound(folder.path());
@@ -160,7 +160,7 @@ async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
     }
     client.token("token", json!("more")).await;
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"9");
+    assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"10");
     let after = assert_sound(folder.path());
     assert!(after["log_entries"].as_u64() > before["log_entries"].as_u64(), "{before} {after}");
 }
@@ -191,7 +191,7 @@ async fn a_store_of_the_eighth_format_that_was_killed_goes_on() {
         private.post("/tokens", body).await.expect(201);
         if more == 1 {
             assert_eq!(process.terminate(), Some(0));
-            assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"9");
+            assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"10");
         } else {
             process.kill();
         }
@@ -257,7 +257,7 @@ async fn a_store_of_the_fifth_format_is_read_and_goes_on() {
     let private = Client::new(process.address, Some(PRIVATE_KEY_OF_FORMAT_5));
     assert_eq!(private.get("/tokens/card-1").await.expect(200)["data"], card["data"]);
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!((format(), rows_of_runs()[1] > 0), (b"9".to_vec(), true));
+    assert_eq!((format(), rows_of_runs()[1] > 0), (b"10".to_vec(), true));
 }
 
 /// Where the last record of a journal lies.

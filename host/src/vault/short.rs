@@ -5,7 +5,8 @@
 //! Before this format the same entities were JSON, which never begins with that byte; they are read as they were.
 //!
 //! To keep another entity so: a struct with its members, [`write`], [`begin`] and [`end`], and a test of its layout. To keep
-//! another member of one: [`go_on`] behind the others, and [`end`].
+//! another member of one: [`go_on`] behind the others, and [`end`]. What earlier versions would not read needs another format
+//! of the store too (`store/sled/format.rs`): they are to refuse it, and not to call it damaged.
 
 use std::borrow::Cow;
 
