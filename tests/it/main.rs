@@ -80,6 +80,7 @@ mod first_lines;
 mod formula_examples;
 mod formulas;
 mod hang_ups;
+mod held_memory;
 mod hostile;
 mod idempotency;
 mod image;

@@ -262,6 +262,8 @@ pub enum Failure {
     HostOutOfMemory,
     /// The system gave no memory for its sandbox; the cause is for the operator.
     NoSandbox(String),
+    /// One of these three, of a run that had called its vault or another server: it may have had its effects.
+    OutOfMemoryAfterCalls(Box<Failure>),
     /// It used up its fuel.
     OutOfFuel,
     /// It called its host more often than a run may.
@@ -289,6 +291,19 @@ pub enum Failure {
     HostFault(String),
 }
 
+impl Failure {
+    /// The same of a run that had called its vault or another server.
+    #[must_use]
+    pub fn after_calls(self) -> Self {
+        match self {
+            Self::OwnerOutOfMemory | Self::HostOutOfMemory | Self::NoSandbox(_) => {
+                Self::OutOfMemoryAfterCalls(Box::new(self))
+            }
+            failure => failure,
+        }
+    }
+}
+
 /// Says what happened, and nothing of what the formula said.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -300,6 +315,7 @@ impl fmt::Debug for Failure {
             Self::OwnerOutOfMemory => f.write_str("OwnerOutOfMemory"),
             Self::HostOutOfMemory => f.write_str("HostOutOfMemory"),
             Self::NoSandbox(cause) => write!(f, "NoSandbox({cause})"),
+            Self::OutOfMemoryAfterCalls(failure) => write!(f, "OutOfMemoryAfterCalls({failure:?})"),
             Self::OutOfFuel => f.write_str("OutOfFuel"),
             Self::TooManyCalls => f.write_str("TooManyCalls"),
             Self::Deadline => f.write_str("Deadline"),

@@ -10,7 +10,7 @@ use wasmtime::component::types::ComponentItem;
 use super::Runtime;
 use super::engine::{MEMORIES_EACH, TABLES_EACH};
 use super::entry::Entry;
-use super::memory::is_of_the_system;
+use super::memory::{Peak, is_of_the_system};
 use super::script::{self, Script};
 use crate::limits::COMPONENT_BYTES_MAX;
 
@@ -121,6 +121,7 @@ pub struct Program {
     code_bytes: usize,
     /// What it is to run, when it is the runner of scripts.
     pub(super) script: Option<Script>,
+    peak: Arc<Peak>,
 }
 
 impl Program {
@@ -132,7 +133,17 @@ impl Program {
     /// The program that runs this script; `self` is that of [`super::SCRIPT_RUNNER`].
     #[must_use]
     pub fn of_script(&self, script: Script) -> Self {
-        Self { script: Some(script), ..self.clone() }
+        Self { peak: script.peak(), script: Some(script), ..self.clone() }
+    }
+
+    /// Takes note of how much memory a run of it came to hold.
+    pub(super) fn note_peak(&self, bytes: u64) {
+        self.peak.note(bytes);
+    }
+
+    /// How much memory a run of it may be expected to hold, by those that were seen; `None` if there were none.
+    pub fn expected_memory(&self) -> Option<u64> {
+        self.peak.expected()
     }
 
     /// The script it is to run, if any.
@@ -160,7 +171,7 @@ impl Runtime {
         // The image of its memory is made now, not by the first invocation.
         component.initialize_copy_on_write_image().map_err(|error| fault(&error))?;
         let entry = Entry::new(linked).map(Arc::new).map_err(wrong)?;
-        Ok(Program { entry, code_bytes, script: None })
+        Ok(Program { entry, code_bytes, script: None, peak: Arc::default() })
     }
 
     fn check_world(&self, component: &Component) -> Result<(), ComponentError> {

@@ -71,6 +71,11 @@ impl Outgoing {
         Self { http, ends: Some(ends), memory: Some(memory), ..Self::default() }
     }
 
+    /// Whether anything was to be sent.
+    pub fn was_called(&self) -> bool {
+        self.calls > 0
+    }
+
     /// The way out, or why it is closed.
     fn next(&mut self) -> std::result::Result<Arc<dyn GuestHttp>, Error> {
         self.calls += 1;

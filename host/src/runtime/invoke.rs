@@ -85,10 +85,10 @@ struct Whole {
 
 impl Whole {
     async fn run(self, runtime: Runtime) -> Outcome {
-        let Self { slot, began, program, mut call, long } = self;
+        let Self { mut slot, began, program, mut call, long } = self;
         let Budget { memory_bytes, timeout, fuel } = call.budget;
         let slice = Slice::default();
-        let mut state = State::new(Memory::new(slot.memory(), memory_bytes), slice.clone());
+        let mut state = State::new(slot.memory_of_run(memory_bytes), slice.clone());
         state.outgoing = Outgoing::new(call.http.take(), began + timeout, slot.memory());
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
@@ -107,7 +107,17 @@ impl Whole {
             result.unwrap_or(Err(Failure::Deadline))
         };
         let fuel_left = store.get_fuel().unwrap_or_default();
-        let memory_peak_bytes = store.data().memory.peak_bytes;
+        let state = store.data();
+        let memory_peak_bytes = state.memory.peak_bytes;
+        if state.memory.refused.is_none() {
+            program.note_peak(memory_peak_bytes);
+        }
+        let has_reached_out = state.has_reached_out();
+        let result = result.map_err(
+            |failure: Failure| {
+                if has_reached_out { failure.after_calls() } else { failure }
+            },
+        );
         // The instance goes before its memory is given back, and that before the slot.
         drop(store.into_data());
         drop(slot);

@@ -99,10 +99,30 @@ impl Part {
         })
     }
 
+    /// Takes what a run needs that comes to hold so many bytes, if there is as much; no more than the part may have in all.
+    pub fn reserve(part: &Arc<Self>, bytes: u64) -> Option<Reserved> {
+        let beyond = bytes.saturating_sub(part.room.first).min(part.room.bytes_max / 2);
+        part.take(beyond).ok()?;
+        Some(Reserved { part: Arc::clone(part), bytes: beyond })
+    }
+
     /// Gives back what was taken.
     pub fn give_back(&self, bytes: u64) {
         self.room.taken.fetch_sub(bytes, Ordering::Relaxed);
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that were taken for a run that has not begun. They go back when this is dropped.
+#[derive(Debug)]
+pub struct Reserved {
+    part: Arc<Part>,
+    bytes: u64,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.part.give_back(self.bytes);
     }
 }
 
@@ -194,6 +214,12 @@ impl Memory {
         Self { part, taken: 0, bytes: 0, bytes_max, peak_bytes: 0, refused: None }
     }
 
+    /// The same, with what was taken for it from the same part, which is this one's from here on.
+    pub fn with(mut self, mut reserved: Reserved) -> Self {
+        self.taken += std::mem::take(&mut reserved.bytes);
+        self
+    }
+
     fn hold(&mut self, bytes: u64) -> std::result::Result<(), Refusal> {
         if bytes > self.bytes_max {
             return Err(Refusal::Formula);
@@ -216,6 +242,24 @@ impl Drop for Memory {
         if self.taken > 0 {
             self.part.give_back(self.taken);
         }
+    }
+}
+
+/// How much memory the runs of a formula come to hold.
+#[derive(Debug, Default)]
+pub struct Peak(AtomicU64);
+
+impl Peak {
+    /// Takes note of a run. What one held that was far above all others is forgotten by and by.
+    pub(super) fn note(&self, bytes: u64) {
+        let next = |before: u64| Some(bytes.max(before - before / 16));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// What the next one may be expected to hold, with something to spare; `None` before the first.
+    pub(super) fn expected(&self) -> Option<u64> {
+        let peak = self.0.load(Ordering::Relaxed);
+        (peak > 0).then(|| peak.saturating_add(peak / 4))
     }
 }
 

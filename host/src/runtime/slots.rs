@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::call::Failure;
 use super::fair::Account;
-use super::memory::{Part, Room};
+use super::memory::{Memory, Part, Reserved, Room};
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +54,8 @@ pub struct Slot {
     slots: Slots,
     owner: Arc<Owner>,
     number: u128,
+    /// Memory that was taken for it before it began.
+    reserved: Option<Reserved>,
 }
 
 impl Slots {
@@ -102,7 +104,7 @@ impl Slots {
             Some(())
         };
         match tokio::time::timeout(timeout, both).await {
-            Ok(Some(())) => Ok(Slot { slots: self.clone(), owner: Arc::clone(&owner), number }),
+            Ok(Some(())) => Ok(self.taken(number, &owner)),
             Ok(None) => Err(Failure::Saturated),
             Err(_) => Err(Failure::NoSlot),
         }
@@ -113,7 +115,11 @@ impl Slots {
         let all = self.0.all.try_acquire().ok()?;
         own.forget();
         all.forget();
-        Some(Slot { slots: self.clone(), owner: Arc::clone(owner), number })
+        Some(self.taken(number, owner))
+    }
+
+    fn taken(&self, number: u128, owner: &Arc<Owner>) -> Slot {
+        Slot { slots: self.clone(), owner: Arc::clone(owner), number, reserved: None }
     }
 
     /// The one entry of an owner.
@@ -150,6 +156,22 @@ impl Slot {
     /// What that owner's runs may hold of the memory of all.
     pub(super) fn memory(&self) -> Arc<Part> {
         Arc::clone(&self.owner.memory)
+    }
+
+    /// Takes memory for the run before it begins: up to so much it is refused none then. Gives whether there is as much, or all
+    /// that its owner may ever have.
+    pub fn reserve(&mut self, bytes: u64) -> bool {
+        self.reserved = Part::reserve(&self.owner.memory, bytes);
+        self.reserved.is_some()
+    }
+
+    /// The memory of the run, which may hold so many bytes.
+    pub(super) fn memory_of_run(&mut self, bytes_max: u64) -> Memory {
+        let memory = Memory::new(self.memory(), bytes_max);
+        match self.reserved.take() {
+            Some(reserved) => memory.with(reserved),
+            None => memory,
+        }
     }
 }
 

@@ -120,6 +120,11 @@ impl State {
         self.wasi.is_none() && !self.was_told && self.host_calls == 0
     }
 
+    /// Whether the run called its vault or another server, and may have had effects.
+    pub fn has_reached_out(&self) -> bool {
+        self.svc_calls > 0 || self.outgoing.was_called()
+    }
+
     /// The vault behind a handle; refused when it was asked too often.
     fn vault(
         &mut self,

@@ -98,6 +98,29 @@ fn an_owner_has_half_of_it_and_others_have_theirs() {
 }
 
 #[test]
+fn what_was_reserved_for_a_run_is_there_for_it() {
+    let (room, [a, b]) = room(16);
+    let reserved = Part::reserve(&a, FIRST + 5 * MIB).unwrap();
+    assert_eq!(taken(&room), 5 * MIB);
+    let mut other = Memory::new(Arc::clone(&a), 64 * MIB);
+    assert_eq!(grow(&mut other, FIRST + 4 * MIB), Err(Refusal::Owner));
+    assert!(Part::reserve(&a, FIRST + 4 * MIB).is_none());
+    let mut run = Memory::new(Arc::clone(&a), 64 * MIB).with(reserved);
+    grow(&mut other, FIRST + 3 * MIB).unwrap();
+    grow(&mut run, FIRST + 5 * MIB).unwrap();
+    assert_eq!(grow(&mut run, FIRST + 5 * MIB + 1), Err(Refusal::Owner));
+    drop((run, other));
+    // A run that never begins gives it back. A small one needs none, and none gets more than its owner may have.
+    drop(Part::reserve(&a, FIRST + MIB).unwrap());
+    assert_eq!(taken(&room), 0);
+    let little = Part::reserve(&a, FIRST).unwrap();
+    let all = Part::reserve(&b, 64 * MIB).unwrap();
+    assert_eq!((taken(&room), b.taken.load(Ordering::Relaxed)), (8 * MIB, 8 * MIB));
+    drop((little, all));
+    assert_eq!((taken(&room), a.taken.load(Ordering::Relaxed)), (0, 0));
+}
+
+#[test]
 fn what_is_set_aside_for_slots_is_at_most_half() {
     for (bytes, slots, first, left) in [
         (512 * MIB, 256, FIRST, 512 * MIB - 256 * FIRST),

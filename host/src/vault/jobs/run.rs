@@ -11,11 +11,11 @@ use crate::limits::{
     JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, JOB_TRIES_WITHOUT_MEMORY_MAX, RUN_WAIT_SECONDS,
     WORKERS_TICK_MS,
 };
-use crate::model::formula::Reactor;
+use crate::model::formula::{Formula, Reactor};
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::permission::marker::TokenUse;
 use crate::model::time::Timestamp;
-use crate::runtime::{ComponentError, Slot};
+use crate::runtime::{ComponentError, Program, Slot};
 use crate::store::Expect;
 use crate::traces;
 use crate::vault::authentication::Authenticated;
@@ -35,6 +35,15 @@ enum Turn {
     Taken,
     /// It has not begun, and its turn comes again.
     Passed,
+    /// It has not begun, since its tenant's runs, or all, hold the memory that it takes.
+    NoMemory,
+}
+
+/// What a job lacks to begin.
+enum Lacking {
+    /// Its formula is not compiled, and others have the slot.
+    Program,
+    Memory,
 }
 
 /// What a job needs to begin.
@@ -81,6 +90,7 @@ impl Vault {
             Err(error) => Err(error),
         };
         let waits_for_room = match &turn {
+            Ok(Turn::NoMemory) => Some(tick),
             Err(Error::Run(error)) => error.wait_seconds().map(Duration::from_secs),
             Err(Error::NotRunnable(ComponentError::TooSlow)) => Some(SLOW_MACHINE_PAUSE),
             _ => None,
@@ -94,6 +104,7 @@ impl Vault {
             // Or its tenant is erased, and all that is told of it with it.
             Ok(Turn::Taken) | Err(Error::Unauthenticated) => self.0.queue.forget_failures(id),
             Ok(Turn::Passed) => {}
+            Ok(Turn::NoMemory) => self.0.queue.put_off_for(tenant, id, tick),
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
                 let given_up = self.give_up_if_hopeless(tenant, id, &error).await;
@@ -175,8 +186,9 @@ impl Vault {
     ) -> Result<Turn, Error> {
         let (id, reactor) = (job.entity.id, job.entity.reactor_id);
         match self.prepared(tenant, &mut job.entity, slot).await {
-            Ok(Some(prepared)) => self.begin_and_run(tenant, job, prepared).await,
-            Ok(None) => {
+            Ok(Ok(prepared)) => self.begin_and_run(tenant, job, prepared).await,
+            Ok(Err(Lacking::Memory)) => Ok(Turn::NoMemory),
+            Ok(Err(Lacking::Program)) => {
                 // It may have to wait long, and its arguments may be.
                 drop(job);
                 let_go_of_all_but(0);
@@ -243,13 +255,13 @@ impl Vault {
         ended.map(|()| Turn::Taken)
     }
 
-    /// What a job needs to begin; `None` when its formula is not compiled, and others have the slot.
+    /// What a job needs to begin.
     async fn prepared(
         &self,
         tenant: TenantId,
         job: &mut Job,
-        slot: Slot,
-    ) -> Result<Option<Prepared>, Error> {
+        mut slot: Slot,
+    ) -> Result<Result<Prepared, Lacking>, Error> {
         let who = self.caller_of(tenant, job.by, self.now()).await?.ok_or(Error::AskerEnded)?;
         let permit = self.permit::<TokenUse>(&who, None).await?;
         let arguments = references(job.args.take())?;
@@ -258,11 +270,19 @@ impl Vault {
         // Before any token is opened for it.
         let program = self.program_is_there(tenant, job.reactor_id);
         let short = Duration::from_millis(WORKERS_TICK_MS);
-        let Ok(found) = tokio::time::timeout(short, program).await else { return Ok(None) };
-        found?;
+        let Ok(found) = tokio::time::timeout(short, program).await else {
+            return Ok(Err(Lacking::Program));
+        };
+        let (formula, program) = found?;
+        // What was accepted is not to end for what others hold, and once it has begun it would.
+        let most = u64::from(formula.limits.memory_mb) << 20;
+        let expected = program.expected_memory().map_or(most, |expected| expected.min(most));
+        if !slot.reserve(expected) && self.waits_for_its_memory(job.id, &program) {
+            return Ok(Err(Lacking::Memory));
+        }
         // Nor is it refused for what others ask for.
         let ready = taken_on(self.ready(&permit, job.reactor_id, arguments)).await?;
-        Ok(Some((permit, ready, slot)))
+        Ok(Ok((permit, ready, slot)))
     }
 
     /// Waits until a reactor's formula is compiled. One job of a reactor does, in nobody's place, and its others come when it
@@ -285,20 +305,24 @@ impl Vault {
         // Up to its end, which is in any case: what goes wrong with it is to be known here.
         while holds_back() {
             if let Ok(found) = tokio::time::timeout(tick, &mut found).await {
-                return found;
+                return found.map(drop);
             }
         }
         Ok(())
     }
 
-    async fn program_is_there(&self, tenant: TenantId, reactor: ReactorId) -> Result<(), Error> {
+    async fn program_is_there(
+        &self,
+        tenant: TenantId,
+        reactor: ReactorId,
+    ) -> Result<(Formula, Program), Error> {
         let before = opened_so_far();
         loop {
             let_go_of_all_but(before);
             let reactor = self.get::<Reactor>(tenant, &reactor.to_string()).await?.entity;
             let formula = self.formula(tenant, reactor.formula_id).await?;
             match self.program_of(tenant, &formula).await {
-                Ok(_) => return Ok(()),
+                Ok(program) => return Ok((formula, program)),
                 // It was just replaced.
                 Err(Error::Conflict(_)) => {}
                 Err(error) => return Err(error),
