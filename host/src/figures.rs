@@ -34,7 +34,10 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 const REQUESTS_RUNNING: &str = "Requests that are being answered";
 const DISK: &str = "What the store's files take of their disk, and what is free there";
+const GIVEN_UP: &str = "Webhooks whose receivers are told no more";
 const LOCK_OUTS: &str = "Times that a client was locked out for keys that nobody has";
+const READY: &str = "1 while the server takes requests and writes, else 0";
+const REFUSALS: &str = "Requests and works that the store could not serve";
 const LOG_LINES_LOST: &str = "Log lines that standard error refused, or did not take in time";
 
 /// How a run ended.
@@ -62,6 +65,7 @@ pub struct Figures {
     fuel: Counter,
     invocations_running: Gauge,
     deliveries: Family<OutcomeLabels, Counter>,
+    deliveries_given_up: Counter,
     waiting: Family<StatusLabels, Gauge>,
     disk: Family<StatusLabels, Gauge>,
     commits: Histogram,
@@ -142,6 +146,7 @@ impl Figures {
 
         let deliveries = Family::default();
         registry.register("webhook_attempts", "Webhooks sent, by their answer", deliveries.clone());
+        let deliveries_given_up = counter(registry, "webhooks_given_up", GIVEN_UP);
         let text = "Asynchronous runs and webhooks that are not done";
         let waiting = gauges(registry, "waiting", text);
         let disk = gauges(registry, "disk_bytes", DISK);
@@ -150,14 +155,12 @@ impl Figures {
         let text = "Time until a change is durable, waiting for its turn included";
         registry.register_with_unit("store_commit_duration", text, Unit::Seconds, commits.clone());
         let syncs = counter(registry, "store_syncs", "Times that the store's log was synced");
-        let text = "Requests and works that the store could not serve";
-        let store_refusals = counter(registry, "store_refusals", text);
+        let store_refusals = counter(registry, "store_refusals", REFUSALS);
         // Without labels: it is there before the first fault, so that the first is seen to come.
         let text = "Requests and runs that ended in a fault of the server, and not of a formula";
         let faults = counter(registry, "faults", text);
         let log_lines_lost = counter(registry, "log_lines_lost", LOG_LINES_LOST);
-        let ready =
-            gauge(registry, "ready", "1 while the server takes requests and writes, else 0");
+        let ready = gauge(registry, "ready", READY);
         let certificate = Certificate::new(registry);
         Self {
             registry: whole,
@@ -171,6 +174,7 @@ impl Figures {
             fuel,
             invocations_running,
             deliveries,
+            deliveries_given_up,
             waiting,
             disk,
             commits,
@@ -240,6 +244,11 @@ impl Figures {
             Some(_) => "refused",
         };
         self.deliveries.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// Counts a webhook whose receiver is told no more.
+    pub fn webhook_given_up(&self) {
+        self.deliveries_given_up.inc();
     }
 
     /// Counts a change that is durable.

@@ -179,7 +179,7 @@ pub const DELIVERIES_UNKNOWN_MAX: usize = 160;
 pub const DELIVERIES_UNKNOWN_PER_TENANT_MAX: usize = 64;
 /// The same, beside all these, to receivers that took long the last time.
 pub const DELIVERIES_SLOW_MAX: usize = 64;
-/// The same, of one tenant to receivers that took long the last time, one for each.
+/// The same, of one tenant to receivers that took long the last time, a few for each.
 pub const DELIVERIES_SLOW_PER_TENANT_MAX: usize = 16;
 /// How long a receiver may take to answer, in milliseconds (decisions §8).
 pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;

@@ -125,6 +125,17 @@ async fn every_alert_is_a_rule_about_series_with_the_labels_that_it_names() {
     assert!(looked_at >= 10, "{looked_at}");
 }
 
+/// Series whose labels differ match nothing, unless the rule says which labels are no matter.
+#[test]
+fn the_disk_is_compared_with_what_lies_on_it() {
+    let rules = rules(&example("alerts.yml"));
+    let disk = rules.iter().find(|rule| rule["alert"] == "DiskFills").unwrap();
+    let parts: Vec<_> = disk["expr"].split(" or ").collect();
+    let [free, stored] =
+        ["free", "store"].map(|what| format!("tokamak_disk_bytes{{what=\"{what}\"}}"));
+    assert_eq!(parts, [format!("{free} < 1e9"), format!("{free} < ignoring(what) {stored}")]);
+}
+
 #[test]
 fn a_vault_that_nobody_asks_is_missed() {
     let job = "  - job_name: tokamak";

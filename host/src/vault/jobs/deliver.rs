@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::delivery::{Answered, Delivery};
+use super::delivery::{Answered, Delivery, DeliveryStatus};
 use super::{Job, JobStatus};
 use crate::crypto::webhook;
 use crate::egress::{EgressError, Outbound, Wanted};
@@ -56,6 +56,15 @@ impl Vault {
         }
     }
 
+    /// Tells the operator of a delivery that was given up: nobody else would be told.
+    fn tell_if_given_up(delivery: &Delivery) {
+        if delivery.status == DeliveryStatus::Failed {
+            let (attempts, status) = (delivery.attempts, delivery.last_status());
+            tracing::warn!(invocation = %delivery.id, attempts, status, "a webhook was given up");
+            figures().webhook_given_up();
+        }
+    }
+
     /// Has a delivery wait that was not tried. One that somebody changes meanwhile is as they leave it.
     async fn put_off_delivery(
         &self,
@@ -67,7 +76,11 @@ impl Vault {
         let mut change = self.change(tenant).await?;
         change.put(&delivery, Expect::Version(version))?;
         let committed = change.try_commit(Actor::SERVER, Vec::new()).await?;
-        unless_lost(committed, ()).map(drop)
+        let noted = unless_lost(committed, ())?;
+        if noted.is_some() {
+            Self::tell_if_given_up(&delivery);
+        }
+        Ok(())
     }
 
     async fn note_try(
@@ -97,6 +110,7 @@ impl Vault {
             change.put(&delivery, Expect::Version(version))?;
             let committed = change.try_commit(Actor::SERVER, Vec::new()).await?;
             if unless_lost(committed, ())?.is_some() {
+                Self::tell_if_given_up(&delivery);
                 return Ok(());
             }
             current = match self.kept(tenant, id).await {

@@ -163,12 +163,15 @@ impl Delivery {
     pub fn tried(&mut self, answered: Answered, now: Timestamp, in_doubt: bool) {
         self.tried_before(answered);
         let full = Timestamp(now.0.saturating_add(DELIVERY_WINDOW_MS));
-        // The time while the server was down is not the receiver's. Neither is what a clock skips that is set forward, which
-        // may be wrong, nor what it takes back when it is set right.
+        // The time while the server was down, or had others to tell, is not the receiver's. Neither is what a clock skips that
+        // is set forward, which may be wrong, nor what it takes back when it is set right.
+        let late_ms = now.0.saturating_sub(self.due_at.0);
         let skipped = in_doubt && now >= self.ends_at;
-        if self.tries == 0 || skipped || self.ends_at > full {
-            self.ends_at = full;
-        }
+        self.ends_at = if self.tries == 0 || skipped {
+            full
+        } else {
+            Timestamp(self.ends_at.0.saturating_add(late_ms)).min(full)
+        };
         self.tries = self.tries.saturating_add(1);
         self.in_doubt = in_doubt;
         if answered.status.is_some_and(|status| (200..300).contains(&status)) {
@@ -203,6 +206,11 @@ impl Delivery {
         if now >= self.ends_at && !in_doubt {
             self.status = DeliveryStatus::Failed;
         }
+    }
+
+    /// What the receiver answered last, if it ever did.
+    pub fn last_status(&self) -> Option<u16> {
+        self.last_status
     }
 
     /// How a result shows it.

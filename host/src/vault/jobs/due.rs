@@ -2,12 +2,15 @@
 //!
 //! Places are few, and a receiver that takes long keeps one for as long as a try may last. So that it delays no other, its
 //! last try counts ([`super::receivers`]): those that were prompt, those that were slow, and those that are not known yet
-//! have places of their own. The latter two get one at a time each, the slow ones in turns.
+//! have places of their own. The latter two get one at a time each, the slow ones in turns, and a few while there are many.
 //!
 //! Of each kind, a tenant that has some places gets another one only as long as it has fewer than are free, and leaves the
 //! last eighth to those that have none: so there is one for whoever has none, once what was begun before has ended, however
 //! much the others have to be told. Where tenants are more than places, they take turns. In a tenant, a receiver that was
 //! prompt gets another one only as long as it has fewer than the tenant may still take.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -33,6 +36,11 @@ use crate::vault::{Error, Vault};
 const LAST_PART: usize = 8;
 /// Slow receivers that are looked at in a turn, at most, until as many have something due as there are places for.
 const SLOW_LOOKED_AT: usize = 64;
+
+/// Of one tenant's, what is told at the same time to one slow receiver.
+const DELIVERIES_PER_SLOW_RECEIVER_MAX: usize = 4;
+/// What is due in as many milliseconds is taken for due at once.
+const DUE_AT_ONCE_MS: u64 = 500;
 
 /// Tenants that are looked at when one of the last places of a kind is free, before the one that had it.
 const OTHERS_FIRST: usize = 4;
@@ -89,6 +97,13 @@ impl Places {
             Pace::Unknown => self.unknown > 0 && own == 0,
             Pace::Slow => self.slow > 0 && own == 0,
         }
+    }
+
+    /// Whether a slow one may have another one, since there are many: what is told to others on its host is not to wait for
+    /// each that hangs.
+    fn has_another_for(&self, receiver: &str) -> bool {
+        let own = self.to.get(receiver).copied().unwrap_or_default();
+        self.slow > DELIVERIES_SLOW_PER_TENANT_MAX / 2 && own < DELIVERIES_PER_SLOW_RECEIVER_MAX
     }
 
     /// Gives it one, and says how it counts.
@@ -165,21 +180,48 @@ impl Vault {
         }
         if places.slow > 0 {
             let mut slow = receivers.slow_in_turn(tenant);
-            slow.retain(|receiver| places.has_for(receiver));
+            slow.retain(|receiver| places.has_for(receiver) || places.has_another_for(receiver));
             for receiver in slow.into_iter().take(SLOW_LOOKED_AT) {
                 if places.slow == 0 {
                     break;
                 }
                 receivers.had_turn(tenant, &receiver);
                 let to = Filter::Term(term_of(&keys, term::RECEIVER, &[&receiver]));
-                let first = self.oldest::<Delivery>(tenant, &but(&held, to), 1).await?;
-                begun.extend(first.into_iter().map(|first| (first, places.take(receiver.clone()))));
+                let first = self.first_due(tenant, &but(&held, to)).await?;
+                begun.extend(first.map(|first| (first, places.take(receiver))));
             }
         }
         let store = self.0.store.as_ref();
         let pending = due_within(Bound::Unbounded, Bound::Unbounded);
         let pending = store.page(Delivery::KIND, tenant, &pending, Start::Offset(0), 0).await?;
         Ok((begun, pending.total > 0))
+    }
+}
+
+impl Vault {
+    /// That which has been due for longest of those that are. A slow receiver is told one after the other, and those of them
+    /// that hang come up again and again: were they taken by when they were made, those made after them would never be.
+    async fn first_due(
+        &self,
+        tenant: TenantId,
+        due: &Filter,
+    ) -> Result<Option<Stored<Delivery>>, Error> {
+        let until = |ms: u64| {
+            let by_then = due_within(Bound::Unbounded, Bound::Included(ms));
+            Filter::And(vec![due.clone(), by_then])
+        };
+        let (mut before, mut by) = (0, self.now().0);
+        if self.any::<Delivery>(tenant, &until(by)).await? {
+            while by - before > DUE_AT_ONCE_MS {
+                let middle = before.midpoint(by);
+                let any = self.any::<Delivery>(tenant, &until(middle)).await?;
+                *(if any { &mut by } else { &mut before }) = middle;
+            }
+        } else {
+            // What a clock in doubt put off.
+            by = u64::MAX;
+        }
+        Ok(self.oldest::<Delivery>(tenant, &until(by), 1).await?.pop())
     }
 }
 
@@ -198,201 +240,4 @@ fn due_at(now: Timestamp, in_doubt: bool) -> Filter {
 
 fn due_within(from: Bound<u64>, to: Bound<u64>) -> Filter {
     Filter::Range { field: number::DUE_AT, from, to }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use super::{InHand, Pace, Places, Queue, TenantId};
-    use crate::limits::{
-        DELIVERIES_PROMPT_MAX, DELIVERIES_PROMPT_PER_TENANT_MAX, DELIVERIES_SLOW_MAX,
-        DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX,
-    };
-    use crate::model::id::InvocationId;
-    use crate::vault::jobs::in_hand::{Held, Told};
-
-    fn tenant(number: usize) -> TenantId {
-        TenantId(uuid::Uuid::from_u128(number as u128))
-    }
-
-    fn name(number: usize) -> String {
-        format!("host-{number}:443")
-    }
-
-    /// Begins as many deliveries of a tenant as there is room for, when each of its receivers wants as many as it can have,
-    /// the first of them first.
-    fn fill(in_hand: &mut InHand, tenant: TenantId, known: &HashMap<String, Pace>, all: usize) {
-        let mut began = true;
-        while std::mem::take(&mut began) {
-            let mut places = Places::of(tenant, known.clone(), in_hand);
-            for receiver in (0..all).map(name) {
-                while places.has_for(&receiver) {
-                    let pace = places.take(receiver.clone());
-                    let receiver = receiver.clone();
-                    let (id, receiver) =
-                        (InvocationId(uuid::Uuid::from_u128(0)), Some(Told { receiver, pace }));
-                    let held = Held { tenant, id, receiver, stands: std::sync::Arc::default() };
-                    in_hand.take(held, std::future::pending());
-                    began = true;
-                }
-            }
-        }
-    }
-
-    fn of_tenant(in_hand: &InHand, tenant: TenantId) -> usize {
-        in_hand.deliveries().filter(|(other, ..)| *other == tenant).count()
-    }
-
-    /// Ends the first one in hand that is such a one.
-    fn end_one(in_hand: &mut InHand, is_it: impl Fn(&Held) -> bool) {
-        let found = in_hand.held.iter().find(|(_, held)| is_it(held));
-        if let Some(task) = found.map(|(task, _)| *task) {
-            in_hand.held.remove(&task);
-        }
-    }
-
-    #[tokio::test]
-    async fn tenants_that_want_all_places_leave_some_for_who_has_none() {
-        let slow: HashMap<_, _> = (0..500).map(|number| (name(number), Pace::Slow)).collect();
-        let prompt: HashMap<_, _> = (0..500).map(|number| (name(number), Pace::Prompt)).collect();
-        let none = HashMap::new();
-        for (known, of_all) in [
-            (&none, DELIVERIES_UNKNOWN_MAX),
-            (&slow, DELIVERIES_SLOW_MAX),
-            (&prompt, DELIVERIES_PROMPT_MAX),
-        ] {
-            for tenants in [1, 2, 3, 10] {
-                let mut in_hand = InHand::default();
-                // What one has done is not taken up by itself as long as it has more than are left.
-                for _ in 0..20 {
-                    (0..tenants).for_each(|number| fill(&mut in_hand, tenant(number), known, 500));
-                    for number in 0..tenants {
-                        if of_tenant(&in_hand, tenant(number)) > of_all / (tenants + 1) {
-                            end_one(&mut in_hand, |held| held.tenant == tenant(number));
-                        }
-                    }
-                }
-                (0..tenants).for_each(|number| fill(&mut in_hand, tenant(number), known, 500));
-                let places = Places::of(tenant(100), known.clone(), &in_hand);
-                assert!(places.has_for(&name(7)), "{tenants} of {of_all}");
-                // And for some more of those at once.
-                (100..110).for_each(|number| fill(&mut in_hand, tenant(number), known, 500));
-                let none = (100..110).find(|number| of_tenant(&in_hand, tenant(*number)) == 0);
-                assert!(none.is_none() || of_all == DELIVERIES_SLOW_MAX, "{none:?} of {of_all}");
-                let least = (0..tenants).map(|number| of_tenant(&in_hand, tenant(number))).min();
-                assert!(least >= Some(of_all / 32), "{least:?} of {of_all}");
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn receivers_with_very_much_to_be_told_leave_places_for_the_others_of_their_tenant() {
-        let mut known: HashMap<_, _> = (0..40).map(|number| (name(number), Pace::Prompt)).collect();
-        known.insert("slow:443".to_owned(), Pace::Slow);
-        known.insert("idle:443".to_owned(), Pace::Prompt);
-        for (tenants, many) in
-            [(1, 1), (1, 8), (1, 16), (1, 17), (1, 25), (2, 8), (2, 12), (2, 20), (4, 8), (4, 12)]
-        {
-            let mut in_hand = InHand::default();
-            (0..tenants).for_each(|number| fill(&mut in_hand, tenant(number), &known, many));
-            // One after the other ends, and what it leaves is filled again.
-            for receiver in (0..many).map(name).cycle().take(20 * many) {
-                for number in 0..tenants {
-                    end_one(&mut in_hand, |held| {
-                        let told = held.receiver.as_ref();
-                        held.tenant == tenant(number)
-                            && told.is_some_and(|told| told.receiver == receiver)
-                    });
-                    fill(&mut in_hand, tenant(number), &known, many);
-                }
-            }
-            for number in 0..tenants {
-                let places = Places::of(tenant(number), known.clone(), &in_hand);
-                for other in ["idle:443", "slow:443", "new:443"] {
-                    assert!(places.has_for(other), "{other} beside {many} of {tenants}");
-                }
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn no_tenant_has_the_last_places_again_and_again() {
-        let slow: HashMap<_, _> = [(name(0), Pace::Slow)].into();
-        let (queue, mut in_hand) = (Queue::default(), InHand::default());
-        let mut told = std::collections::HashSet::new();
-        let tenants = DELIVERIES_SLOW_MAX * 3 / 2;
-        (0..tenants).for_each(|number| queue.deliveries_of(tenant(number)));
-        for round in 0..10 * tenants {
-            while let Some(next) = queue.next_for_deliveries() {
-                fill(&mut in_hand, next, &slow, 1);
-                queue.deliveries_later(next);
-            }
-            told.extend(in_hand.deliveries().map(|(tenant, ..)| tenant));
-            let task = *in_hand.held.keys().nth(round % in_hand.held.len()).unwrap();
-            let ended = in_hand.held.remove(&task).unwrap();
-            queue.ended(ended.tenant, &ended.receiver.unwrap(), &in_hand);
-        }
-        assert_eq!(told.len(), tenants);
-    }
-
-    /// However much a tenant tells those that do not answer, and others those that do.
-    #[tokio::test]
-    async fn places_of_one_kind_are_no_matter_for_another() {
-        let slow: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Slow)).collect();
-        let prompt: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Prompt)).collect();
-        let mut in_hand = InHand::default();
-        fill(&mut in_hand, tenant(0), &slow, 200);
-        (1..3).for_each(|number| fill(&mut in_hand, tenant(number), &prompt, 100));
-        for number in 0..3 {
-            let mut known = if number == 0 { slow.clone() } else { prompt.clone() };
-            known.insert("idle:443".to_owned(), Pace::Prompt);
-            let places = Places::of(tenant(number), known, &in_hand);
-            assert!(places.has_for("idle:443") || number > 0);
-            assert!(places.has_for("new:443") || number == 0);
-        }
-    }
-
-    #[tokio::test]
-    async fn whoever_is_prompt_finds_a_place_beside_any_number_that_are_not() {
-        for (pace, of_tenant, of_all) in [
-            (Pace::Slow, DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_SLOW_MAX),
-            (Pace::Unknown, DELIVERIES_UNKNOWN_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX),
-        ] {
-            let known: HashMap<_, _> = (0..200)
-                .map(|number| (name(number), pace))
-                .filter(|(_, pace)| *pace == Pace::Slow)
-                .collect();
-            let mut in_hand = InHand::default();
-            fill(&mut in_hand, tenant(0), &known, 200);
-            assert_eq!(in_hand.deliveries().count(), of_tenant);
-            let mut to: HashMap<&str, usize> = HashMap::new();
-            for (.., told) in in_hand.deliveries() {
-                *to.entry(&told.receiver).or_default() += 1;
-            }
-            assert!(to.values().all(|count| *count == 1), "{to:?}");
-            (1..40).for_each(|number| fill(&mut in_hand, tenant(number), &known, 200));
-            assert_eq!(in_hand.deliveries().count(), of_all);
-            // In every tenant, whether it has anything in hand or not.
-            for number in 0..60 {
-                let mut known = known.clone();
-                known.insert("prompt:443".to_owned(), Pace::Prompt);
-                let places = Places::of(tenant(number), known, &in_hand);
-                assert!(places.has_for("prompt:443") && !places.has_for(&name(7)));
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn all_of_them_together_leave_some_for_who_is_prompt() {
-        let slow: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Slow)).collect();
-        let mut in_hand = InHand::default();
-        (0..40).for_each(|number| fill(&mut in_hand, tenant(number), &slow, 200));
-        assert_eq!(in_hand.deliveries().count(), DELIVERIES_SLOW_MAX + DELIVERIES_UNKNOWN_MAX);
-        // Alone, those that are prompt have all of a tenant's places.
-        let prompt: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Prompt)).collect();
-        let mut in_hand = InHand::default();
-        fill(&mut in_hand, tenant(0), &prompt, 100);
-        assert_eq!(in_hand.deliveries().count(), DELIVERIES_PROMPT_PER_TENANT_MAX);
-    }
 }

@@ -139,6 +139,23 @@ fn the_day_begins_with_the_first_try() {
 }
 
 #[test]
+fn the_time_while_nobody_is_told_is_not_the_receivers() {
+    let mut delivery = delivery();
+    delivery.tried(answered(503), NOW, false);
+    let left_ms = delivery.ends_at.0 - delivery.due_at.0;
+    // The server was down for longer than a day.
+    let late = Timestamp(delivery.due_at.0 + DELIVERY_WINDOW_MS + 1);
+    delivery.tried(answered(503), late, false);
+    assert_eq!(delivery.status, DeliveryStatus::Pending);
+    assert_eq!(delivery.ends_at, Timestamp(late.0 + left_ms));
+    assert!(delivery.due_at.0 - late.0 < 60_000);
+    // Its time is over all the same once it was told in time.
+    delivery.due_at = delivery.ends_at;
+    delivery.tried(answered(503), delivery.ends_at, false);
+    assert_eq!(delivery.status, DeliveryStatus::Failed);
+}
+
+#[test]
 fn none_is_given_up_by_a_clock_in_doubt_and_once_that_is_right_it_has_a_day() {
     for jump_days in [2, 8, 400] {
         let mut delivery = delivery();
@@ -154,6 +171,7 @@ fn none_is_given_up_by_a_clock_in_doubt_and_once_that_is_right_it_has_a_day() {
         delivery.tried(answered(500), right, false);
         assert_eq!(delivery.ends_at, Timestamp(right.0 + DELIVERY_WINDOW_MS));
         let end = delivery.ends_at;
+        delivery.due_at = end;
         delivery.tried(answered(500), end, false);
         assert_eq!(delivery.status, DeliveryStatus::Failed, "{jump_days}");
     }
@@ -161,6 +179,7 @@ fn none_is_given_up_by_a_clock_in_doubt_and_once_that_is_right_it_has_a_day() {
     let mut delivery = delivery();
     delivery.tried(answered(500), NOW, true);
     let end = delivery.ends_at;
+    delivery.due_at = Timestamp(end.0 - 1);
     delivery.tried(answered(500), Timestamp(end.0 - 1), true);
     assert_eq!(delivery.ends_at, end);
     // Who wants none is left alone, whatever the clock says.
