@@ -68,8 +68,13 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     // One without it may be where the store's disk is to be mounted.
     if !store.exists() || folder::holds_store(&store).is_ok_and(|holds| !holds) {
         if let Ok(target) = store.read_link() {
+            let why = if store.exists() {
+                "where there is no store: mount the disk that has it, or, to begin a new one, remove the link"
+            } else {
+                "which is not there"
+            };
             let (store, target) = (store.display(), target.display());
-            return Err(format!("{store} is a link to {target}, which is not there").into());
+            return Err(format!("{store} is a link to {target}, {why}").into());
         }
         folder::refuse_store(&settings.data_dir)?;
         folder::refuse_left(&settings.data_dir)?;

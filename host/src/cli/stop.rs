@@ -25,6 +25,8 @@ impl Stop {
     /// come before anybody heeds it.
     pub fn begin() -> io::Result<Self> {
         drop(signal(SignalKind::hangup())?);
+        // A file that may not grow any more is a failed write, which is told of; by default the kernel ends the process.
+        drop(signal(SignalKind::from_raw(libc::SIGXFSZ))?);
         let terminate = signal(SignalKind::terminate())?;
         Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())?, hang_up: None })
     }

@@ -69,6 +69,9 @@ pub enum StoreError {
     /// There is too little space left to store anything new.
     #[error("the disk is full")]
     Full,
+    /// There is too little space left for a copy of the files, which takes so many MiB; all else goes on.
+    #[error("the disk has no room for a copy of the store, which takes about {0} MiB")]
+    NoRoomToCopy(u64),
     /// The disk is mounted so that nothing can be written to it; nothing was tried.
     #[error("the disk takes no writes")]
     ReadOnly,

@@ -103,6 +103,9 @@ pub trait Inspect {
     /// A record.
     fn find(&self, kind: Kind, tenant: TenantId, id: &str) -> Option<Record>;
 
+    /// Whether it has no record at all.
+    fn is_empty(&self) -> Result<bool, super::StoreError>;
+
     /// Walks through everything there is and tells `damaged` of all that is wrong. `heads` were exported before.
     fn walk(
         &self,

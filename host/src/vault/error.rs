@@ -72,10 +72,7 @@ impl Error {
     pub fn is_ours(&self) -> bool {
         match self {
             Self::Unavailable(_) | Self::Internal => true,
-            Self::Run(error) => {
-                use RunError::{Host, NeverBegun, NoMemory, NotStored};
-                matches!(**error, NoMemory | Host | NeverBegun | NotStored)
-            }
+            Self::Run(error) => error.is_ours(),
             _ => false,
         }
     }
@@ -144,13 +141,21 @@ pub enum Unfit {
     /// It goes on by itself once there is space.
     #[error("The disk is full: nothing new is stored until there is space again.")]
     Full,
+    /// All else goes on. So many MiB are wanted.
+    #[error(
+        "The disk of the store has no room for a copy of it, which takes about {0} MiB beside what stays free."
+    )]
+    NoRoomToCopy(u64),
     /// It goes on by itself once the disk takes writes.
     #[error("The disk takes no writes: nothing is stored until it does again.")]
     ReadOnly,
     /// What the write left is not known to this process: it has to be started again.
     #[error("An earlier write failed: nothing is stored until the server is started again.")]
     Failed,
-    /// It is being closed, or another fault that the log tells of.
+    /// Its process ends.
+    #[error("The server is stopping.")]
+    Closed,
+    /// Another fault, which the log tells of.
     #[error("The storage is unavailable.")]
     Unavailable,
 }
@@ -159,7 +164,9 @@ impl From<StoreError> for Unfit {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Full => Self::Full,
+            StoreError::NoRoomToCopy(mb) => Self::NoRoomToCopy(mb),
             StoreError::ReadOnly => Self::ReadOnly,
+            StoreError::Closed => Self::Closed,
             StoreError::Failed => Self::Failed,
             _ => Self::Unavailable,
         }
@@ -175,6 +182,8 @@ impl From<StoreError> for Error {
             StoreError::Conflict { .. } => {
                 Self::Conflict("The entity was changed by another request at the same time.")
             }
+            // Nothing was asked for that is stored.
+            cause @ StoreError::NoRoomToCopy(_) => Self::Unavailable(cause.into()),
             cause => {
                 // Of these the store tells the operator, once.
                 let told = [StoreError::Full, StoreError::ReadOnly, StoreError::Failed];

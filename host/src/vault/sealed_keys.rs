@@ -30,6 +30,9 @@ pub enum OpenError {
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
+    /// The store has nothing yet: the process that began it ended before it had made keys.
+    #[error("no vault was begun in this store yet: a server begins one when it starts")]
+    NotBegun,
     /// The keys in the store cannot be read.
     #[error("the keys in the store are damaged")]
     Damaged,

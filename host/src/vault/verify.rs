@@ -55,7 +55,9 @@ pub fn verify(
     heads: &[ExportedHead],
     damaged: &mut dyn FnMut(Damaged),
 ) -> Result<Verified, OpenError> {
-    let record = store.find(kind::SYSTEM, SYSTEM_TENANT, KEYS_ID).ok_or(OpenError::Damaged)?;
+    let Some(record) = store.find(kind::SYSTEM, SYSTEM_TENANT, KEYS_ID) else {
+        return Err(if store.is_empty()? { OpenError::NotBegun } else { OpenError::Damaged });
+    };
     let system = open_system_keys(root, &record)?;
     let protection = examine::protection(&system, entropy);
     let heads: Vec<_> = heads.iter().filter_map(ExportedHead::to_head).collect();

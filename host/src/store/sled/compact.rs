@@ -26,6 +26,14 @@ fn room(space: &Space, done: &Wanted, bytes: u64) -> Result<(), StoreError> {
     if done.replaces() { space.has_last_room_for(bytes) } else { space.has_room_for(bytes) }
 }
 
+/// Why a copy of so many bytes is not made. All else goes on.
+fn of_copy(error: StoreError, bytes: u64) -> StoreError {
+    match error {
+        StoreError::Full => StoreError::NoRoomToCopy(bytes.div_ceil(1 << 20)),
+        error => error,
+    }
+}
+
 impl Writer {
     /// The next batch to be committed; `None` when there will be none. Copies until there is one, and removes what is left.
     pub(super) fn next(&mut self, turns: &mut Turns) -> Option<Waiting> {
@@ -72,6 +80,7 @@ impl Writer {
         match room(&self.space, &done, bytes).and_then(|()| self.files.begin()) {
             Ok(files) => self.log.copy = Some(Copy::begin(files, done)),
             Err(error) => {
+                let error = of_copy(error, bytes);
                 tracing::warn!(%error, bytes, "the store cannot be copied, and is not compacted");
                 if done.replaces() {
                     self.files.has_removed.store(true, Ordering::Release);
@@ -122,6 +131,7 @@ impl Writer {
 
     fn give_up_copy(&mut self, error: StoreError) {
         if let Some(copy) = self.log.copy.take() {
+            let error = of_copy(error, self.files.wishes.bytes.load(Ordering::Acquire));
             tracing::warn!(%error, "the store was not copied");
             let number = copy.next.number;
             let (syncing, done) = copy.close();

@@ -68,6 +68,15 @@ impl Inspect for Inspection {
         self.read(Address { kind, tenant, id: id.to_owned() })
     }
 
+    fn is_empty(&self) -> Result<bool, StoreError> {
+        for prefix in [HEAD_PREFIX, PACK_PREFIX] {
+            if self.tree.scan_prefix(prefix).next().transpose().map_err(unreadable)?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn walk(
         &self,
         protection: &Protection,

@@ -318,10 +318,15 @@ mod tests {
             let (store, folder) = filled(space).await;
             // The commit by which a copy is asked for looks at the disk too.
             left.store((1 << 40) + questions, Ordering::SeqCst);
-            assert_eq!(store.compact().await, Err(StoreError::Full), "{questions}");
+            // Full is what the disk is by then.
+            let is_for_room = |error: &StoreError| {
+                matches!(error, StoreError::Full | StoreError::NoRoomToCopy(_))
+            };
+            let refused = store.compact().await;
+            assert!(refused.as_ref().is_err_and(is_for_room), "{questions} {refused:?}");
             left.store((1 << 40) + questions, Ordering::SeqCst);
             let copied = store.snapshot().await;
-            assert!(matches!(copied, Err(StoreError::Full)), "{questions}");
+            assert!(copied.err().as_ref().is_some_and(is_for_room), "{questions}");
             left.store(u64::MAX, Ordering::SeqCst);
             // Nothing is left of either, and the store is as it was.
             let names = std::fs::read_dir(folder.path()).unwrap().flatten();
