@@ -22,6 +22,10 @@ use crate::limits::ROOT_KEY_TEXT_BYTES_MAX;
 const LOOKED_AFTER: Duration = Duration::from_millis(20);
 /// Characters of what a command complained that are shown.
 const COMPLAINT_CHARS_MAX: usize = 1_000;
+/// Characters that may be a part of a key worth hiding.
+const KEY_PART_CHARS: usize = 16;
+/// What is shown in their place.
+const HIDDEN: &str = "[hidden]";
 /// Permissions of others than the owner.
 const OTHERS: u32 = 0o077;
 /// The group's permission to read. The file of a credential is root's, and systemd lets the service read it by an access
@@ -186,15 +190,57 @@ fn complaint(complained: &Receiver<Zeroizing<Vec<u8>>>, printed: &[u8]) -> Strin
     let said = complained.recv().unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let printed = String::from_utf8_lossy(printed);
-    let secret = |word: &str| {
-        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && !"+/=".contains(c));
+    let is_printed = |word: &str| {
+        let word = word.trim_matches(|c: char| !is_of_base64(c));
         let holds = |key: &str| key.len() >= 8 && (word.contains(key) || key.contains(word));
-        RootKey::parse(word).is_ok() || word.len() >= 8 && printed.split_whitespace().any(holds)
+        word.len() >= 8 && printed.split_whitespace().any(holds)
     };
-    let words = said.split_whitespace().map(|word| if secret(word) { "[hidden]" } else { word });
-    let shown: String =
-        words.collect::<Vec<_>>().join(" ").chars().take(COMPLAINT_CHARS_MAX).collect();
+    let hidden: Vec<String> = said
+        .split_whitespace()
+        .map(|word| if is_printed(word) { HIDDEN.to_owned() } else { without_keys(word) })
+        .collect();
+    // As dumps are printed: in groups of a few digits.
+    let is_of_hex = |word: &str| word.len() <= 8 && word.chars().all(|c| c.is_ascii_hexdigit());
+    let mut shown: Vec<&str> = Vec::new();
+    for group in hidden.chunk_by(|one, next| is_of_hex(one) == is_of_hex(next)) {
+        if is_of_hex(&group[0]) && group.concat().len() >= KEY_PART_CHARS {
+            shown.push(HIDDEN);
+        } else {
+            shown.extend(group.iter().map(String::as_str));
+        }
+    }
+    let shown: String = shown.join(" ").chars().take(COMPLAINT_CHARS_MAX).collect();
     if shown.is_empty() { shown } else { format!("; it said: {shown}") }
+}
+
+/// Whether a key in base64 may have it, by either alphabet, but for what fills it up at its end.
+fn is_of_base64(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "+/-_".contains(c)
+}
+
+/// A word in which nothing is left that may be a part of a key. Whoever traces a script, or prints JSON, tells keys within
+/// other text.
+fn without_keys(word: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), word);
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_of_base64(c) != is_of_base64(first)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(end);
+        let is_path = run.starts_with('/') || run.matches('/').count() > 2;
+        let parts = run.split_inclusive(|c| is_path && c == '/');
+        parts.for_each(|part| shown.push_str(if may_be_of_a_key(part) { HIDDEN } else { part }));
+        rest = after;
+    }
+    shown
+}
+
+/// Whether it is long enough to be worth guessing the rest, and drawn rather than spelt: it has a digit, or its case keeps
+/// changing.
+fn may_be_of_a_key(run: &str) -> bool {
+    let letters: Vec<bool> =
+        run.chars().filter(char::is_ascii_alphabetic).map(|c| c.is_ascii_uppercase()).collect();
+    let changes = letters.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let is_drawn = run.contains(|c: char| c.is_ascii_digit()) || changes * 4 > run.len();
+    run.len() >= KEY_PART_CHARS && is_drawn
 }
 
 #[cfg(test)]
@@ -239,6 +285,27 @@ mod tests {
         );
         let said = refusal(&shell(&format!("echo 'key={}' >&2; exit 1", &KEY[..30]), 60));
         assert!(said.contains("key=") && !said.contains(KEY), "{said}");
+        // Wherever it stands, in whatever spelling, and in parts.
+        let [hex, spaced] = [("", 64), (" ", 80)].map(|(between, _)| {
+            let group = |pair: &[u8]| format!("{:02x}{:02x}", pair[0], pair[1]);
+            KEY.as_bytes()[..32].chunks(2).map(group).collect::<Vec<_>>().join(between)
+        });
+        let drawn = "5k96gDkhQ0z+Yb/7mWvTqJ3uRcXePLAoNFsd_8-2xOA=";
+        for (said, expected) in [
+            (format!("+ X={drawn} +"), "+ X=[hidden]= +"),
+            (format!("{{\"Plaintext\":\"{drawn}\"}}"), "{\"Plaintext\":\"[hidden]=\"}"),
+            (format!("key={drawn}, bad"), "key=[hidden]=, bad"),
+            (format!("{} {}", &drawn[..22], &drawn[22..]), "[hidden] [hidden]="),
+            (hex, "[hidden]"),
+            (format!("00000000: {spaced}"), "00000000: [hidden]"),
+            (
+                "AccessDeniedException: /usr/lib/kms/v2/get-key failed for alias/vault".to_owned(),
+                "AccessDeniedException: /usr/lib/kms/v2/get-key failed for alias/vault",
+            ),
+        ] {
+            let told = refusal(&shell(&format!("echo '{said}' >&2; exit 1"), 60));
+            assert!(told.ends_with(&format!("; it said: {expected}")), "{told}");
+        }
         assert!(refusal(&shell("echo short", 60)).contains("32 bytes in base64"));
         assert!(refusal(&shell("printf '\\377\\376'", 60)).contains("32 bytes in base64"));
         assert!(

@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::net::unix::SocketAddr;
 use tokio::net::{UnixListener, UnixStream};
-use zeroize::{Zeroize as _, Zeroizing};
+use zeroize::Zeroizing;
 
 pub use self::audit::copy_lines;
 use self::backup::Backups;
@@ -241,12 +241,7 @@ async fn rotate_root(
     Shared(Desk { vault, backups }): Shared<Desk>,
     body: Bytes,
 ) -> Result<Reply<Rotated>, Refused> {
-    let read = read::<RotateRoot>(&body);
-    // Nothing of the key is to be left here.
-    if let Ok(mut bytes) = body.try_into_mut() {
-        bytes.zeroize();
-    }
-    let root = RootKey::parse(&read?.root_key).map_err(|error| bad(&error))?;
+    let root = RootKey::parse(&read::<RotateRoot>(&body)?.root_key).map_err(|error| bad(&error))?;
     let rotated = whole(async move {
         let keys = vault.rotate_root_key(root).await?;
         // What a backup that is cut off is read from holds what the key before opens.

@@ -188,7 +188,10 @@ fn add_limits(description: &mut OpenApi) {
             let mut text =
                 format!("The key sends more requests of the class `{class}` than it may");
             if operation.responses.responses.contains_key("429") {
-                text.push_str(", or as many reactors of the tenant run and wait as may");
+                text.push_str(
+                    ", or as many reactors of the tenant run and wait as may, or they hold all the \
+                    memory that they may",
+                );
             }
             if operation.responses.responses.contains_key("413") {
                 text.push_str(
@@ -198,7 +201,7 @@ fn add_limits(description: &mut OpenApi) {
             }
             text.push_str(
                 ", or what requests have read or were answered, of the tenant's or of all, \
-                holds all the memory that it may",
+                holds all the memory that it may, or what the caller may do was changed meanwhile",
             );
             operation.responses.responses.insert("429".to_owned(), problem(&text));
         }

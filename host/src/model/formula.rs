@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::audit::Audit;
 use super::id::{ApplicationId, FormulaId, ReactorId, TenantId};
 use super::parameter::Parameter;
-use crate::model::plaintext::opaque;
+use crate::model::plaintext::{opaque, wipe};
 
 /// Whether a formula ships with the product or belongs to a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -109,7 +109,7 @@ pub struct Reactor {
     /// The formula it runs.
     pub formula_id: FormulaId,
     /// Values for the formula's `configuration`.
-    pub configuration: Map<String, Value>,
+    pub configuration: Configuration,
     /// The application whose rights its `svc` has.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub application_id: Option<ApplicationId>,
@@ -119,3 +119,29 @@ pub struct Reactor {
 }
 
 opaque!(Reactor);
+
+/// Values of a reactor, keys of other services among them. It wipes its texts when dropped.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Configuration(Map<String, Value>);
+
+opaque!(Configuration);
+
+impl Configuration {
+    /// Its entries, for whoever wipes them.
+    pub fn take(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl From<Map<String, Value>> for Configuration {
+    fn from(entries: Map<String, Value>) -> Self {
+        Self(entries)
+    }
+}
+
+impl Drop for Configuration {
+    fn drop(&mut self) {
+        wipe(&mut Value::Object(self.take()));
+    }
+}

@@ -36,12 +36,10 @@ use crate::store::Unique;
 const REMEMBERED: usize = 10_000;
 /// What they take of the memory, at most: each may have a hundred rules with twenty conditions each.
 const REMEMBERED_BYTES_MAX: u64 = 32 << 20;
-/// Why a request is refused whose caller's rights were changed while it was arriving.
-const CHANGED: &str = "What the caller, or who granted it its rights, may do was changed while the request was being taken \
-    in. Nothing was done: send it again.";
-/// The same, of one that was under way.
-const CHANGED_MEANWHILE: &str = "What the caller, or who granted it its rights, may do was changed while the request waited \
-    for its turn; try again.";
+/// Why a request is refused whose caller's rights were changed while it was arriving or waited. It is not refused for good:
+/// the same request is judged anew when it is sent again.
+const CHANGED: &str = "What the caller, or who granted it its rights, may do was changed while the request was taken in or \
+    waited for its turn. Nothing was done; try again.";
 /// Characters of the longest text that could be a key.
 const KEY_CHARS_MAX: usize = 128;
 
@@ -222,20 +220,16 @@ impl Vault {
         let now = Box::pin(self.caller_of(who.0.tenant(), who.0.actor.into(), self.now())).await?;
         match now.ok_or(Error::Unauthenticated)?.caller() {
             now if who.0.key.is_some() && now.key != who.0.key => Err(Error::Unauthenticated),
-            now if now.rights != who.0.rights => Err(Error::Conflict(CHANGED)),
+            now if now.rights != who.0.rights => Err(Error::Busy(CHANGED)),
             _ => Ok(()),
         }
     }
 
-    /// The same of who asked for what is under way and had to wait, if that is known. Who may do other things by now is not
-    /// refused for good: the same request is judged anew when it is sent again.
+    /// The same of who asked for what is under way and had to wait, if that is known.
     pub(super) async fn expect_asker_unchanged(&self) -> Result<(), Error> {
         let who = ASKED_BY.try_with(|asked| asked.borrow().clone()).ok().flatten();
         let Some(who) = who else { return Ok(()) };
-        self.expect_unchanged(&who).await.map_err(|error| match error {
-            Error::Conflict(CHANGED) => Error::Busy(CHANGED_MEANWHILE),
-            error => error,
-        })
+        self.expect_unchanged(&who).await
     }
 
     /// Who asked for something, with the rights it has now; none that is gone or has ended by this time.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use futures::FutureExt as _;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use request::Definition;
@@ -26,7 +26,7 @@ use crate::crypto::wiped::Wiped;
 use crate::model::application::Application;
 use crate::model::audit::Audit;
 use crate::model::faults::Faults;
-use crate::model::formula::{Formula, Reactor};
+use crate::model::formula::{Configuration, Formula, Reactor};
 use crate::model::id::{ApplicationId, FormulaId, ReactorId, TenantId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
@@ -83,7 +83,8 @@ pub struct ReactorView {
     /// The formula it runs, without code.
     formula: Formula,
     /// Values for the formula's `configuration`.
-    configuration: Map<String, Value>,
+    #[schema(value_type = Map<String, Value>)]
+    configuration: Configuration,
     /// The id of the application whose rights its `svc` has, also once that has ended, with which nothing is run any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     application_id: Option<ApplicationId>,
@@ -149,7 +150,7 @@ impl Vault {
             tenant_id: tenant,
             name: String::new(),
             formula_id: formula.id,
-            configuration: Map::new(),
+            configuration: Configuration::default(),
             application_id: None,
             audit: Audit::created(Some(permit.actor_id()), self.now()),
         };
@@ -360,10 +361,8 @@ impl Vault {
 fn of_applications<'v>(views: impl IntoIterator<Item = &'v ReactorView>) -> Vec<Event> {
     let shown = views.into_iter().filter_map(|view| view.application.as_ref());
     let ids: BTreeSet<ApplicationId> = shown.map(|application| application.id).collect();
-    let read = |id| {
-        let message = "Application shown with a reactor";
-        Event::done(EntityType::Application, id, Operation::Read, message)
-    };
+    let message = "Application shown with a reactor";
+    let read = |id| Event::done(EntityType::Application, id, Operation::Read, message);
     ids.into_iter().map(read).collect()
 }
 
@@ -378,7 +377,7 @@ fn fitted(
     // One that is no object has no entries to be named.
     let configuration = configuration
         .and_then(|given| faults.take("", configure(&Value::Object(given), &formula.configuration)))
-        .unwrap_or_default();
+        .map_or_else(Configuration::default, Configuration::from);
     faults.into_result(Reactor { name, configuration, application_id, ..before })
 }
 

@@ -124,7 +124,7 @@ pub(super) fn references(args: Option<Map<String, Value>>) -> Result<Option<Argu
 /// declare any more it does not get, and values are cast anew; what does not fit is refused before anything is opened.
 fn reconfigured(mut reactor: Reactor, formula: &Formula) -> Result<Reactor, Error> {
     let declared = &formula.configuration;
-    let mut values = std::mem::take(&mut reactor.configuration);
+    let mut values = reactor.configuration.take();
     values.retain(|name, value| {
         let is_declared = declared.iter().any(|entry| entry.name == *name);
         if !is_declared {
@@ -135,8 +135,8 @@ fn reconfigured(mut reactor: Reactor, formula: &Formula) -> Result<Reactor, Erro
     let mut given = Value::Object(values);
     let configured = configure(&given, declared);
     wipe(&mut given);
-    let configuration = configured.map_err(|faults| Box::new(RunError::misconfigured(faults)))?;
-    Ok(Reactor { configuration, ..reactor })
+    let configured = configured.map_err(|faults| Box::new(RunError::misconfigured(faults)))?;
+    Ok(Reactor { configuration: configured.into(), ..reactor })
 }
 
 impl Vault {
