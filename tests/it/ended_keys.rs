@@ -75,7 +75,7 @@ async fn no_key_that_has_ended_does_what_its_request_asked_for_before() {
             ("key", 401),
             ("deleted", 401),
             ("expired", 401),
-            ("narrowed", 409),
+            ("narrowed", 429),
         ] {
             let mut rights = rights.clone();
             if what == "expired" {

@@ -1,5 +1,5 @@
-//! Runs for which there is no memory: what was queued waits for it, and what had reached out by then is not told as if it could
-//! be repeated (decisions §7).
+//! Runs for which there is no memory: what was queued waits for it, and what has acted by then is not told as if it could be
+//! repeated (decisions §7).
 
 use std::time::{Duration, Instant};
 
@@ -62,26 +62,28 @@ async fn queued_runs_that_hold_much_come_one_after_the_other() {
     }
 }
 
-/// Calls what it is told to, and then holds more than its tenant's runs may.
+/// Makes a token if it is told to, looks at some else, and then holds more than its tenant's runs may.
 const GREEDY: &str = "module.exports = async ({args, svc}) => {
-    if (args.calls) await svc.tokens.list({size: 1});
+    if (args.acts) await svc.tokens.create({type: 'token', data: 1});
+    else await svc.tokens.list({size: 1});
     const held = [];
     for (let mb = 0; mb < 60; mb++) held.push(new Uint8Array(1 << 20).fill(7));
     return {raw: held.length};
 };";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_reached_out_and_lacks_memory_is_not_to_be_repeated_by_itself() {
+async fn a_run_that_has_acted_and_lacks_memory_is_not_to_be_repeated_by_itself() {
     let server = server().await;
     let limits = json!({"limits": {"memory_mb": 128}});
     let formula = scripts::formula(&server, GREEDY, limits).await;
-    let application = json!({"name": "svc", "type": "private", "permissions": ["token:read"]});
+    let application =
+        json!({"name": "svc", "type": "private", "permissions": ["token:create", "token:read"]});
     let application = server.management.post("/applications", application).await.expect(201);
     let acts = json!({"application": {"id": application["id"]}});
     let reactor = guests::reactor(&server, &formula, acts).await;
     let path = format!("/reactors/{reactor}/react");
     let greedy =
-        async |calls: bool| server.private.post(&path, json!({"args": {"calls": calls}})).await;
+        async |acts: bool| server.private.post(&path, json!({"args": {"acts": acts}})).await;
     let repeatable = greedy(false).await;
     let problem = repeatable.expect(429);
     assert_eq!(problem["detail"], "The tenant's reactors hold all the memory they may.");

@@ -134,6 +134,7 @@ async fn a_change_of_the_root_key_that_ends_anywhere_leaves_one_key_that_counts(
 async fn sealing_anew_that_ends_anywhere_goes_on_and_leaves_nothing_behind() {
     let base = base().await;
     let (tenant, ..) = base.tenants[0];
+    let mut told = 0;
     for steps in 0.. {
         let folder = tempfile::tempdir().unwrap();
         copy(base.folder.path(), folder.path());
@@ -146,7 +147,8 @@ async fn sealing_anew_that_ends_anywhere_goes_on_and_leaves_nothing_behind() {
             assert_eq!((status.version, status.older_versions), (2, vec![1]));
             // What is told is on the disk: the first step drew the key, the others sealed anew.
             let progress = status.resealing.map(|progress| (progress.resealed, progress.total));
-            assert_eq!(progress.is_some(), steps > 1, "{progress:?}");
+            assert!(progress.is_none() || steps > 1, "{progress:?}");
+            told += usize::from(progress.is_some());
             assert!(progress.is_none_or(|(some, all)| 0 < some && some <= all), "{progress:?}");
         }
         server.stop().await;
@@ -175,7 +177,8 @@ async fn sealing_anew_that_ends_anywhere_goes_on_and_leaves_nothing_behind() {
         let others = tenant_keys(&store, base.tenants[1].0, &root_key()).await.unwrap();
         assert_eq!(others.sealing_key().0, 1);
         if rotated.is_ok() && done.is_ok() {
-            assert!(steps > 3, "{steps}");
+            // Of some of these the server itself took one, as for the time.
+            assert!(steps > 3 && told + 3 >= steps, "{told} of {steps}");
             break;
         }
     }

@@ -262,8 +262,8 @@ pub enum Failure {
     HostOutOfMemory,
     /// The system gave no memory for its sandbox; the cause is for the operator.
     NoSandbox(String),
-    /// One of these three, of a run that had called its vault or another server: it may have had its effects.
-    OutOfMemoryAfterCalls(Box<Failure>),
+    /// One of these three, of a run that had asked its vault or another server for what changes something.
+    OutOfMemoryAfterActs(Box<Failure>),
     /// It used up its fuel.
     OutOfFuel,
     /// It called its host more often than a run may.
@@ -292,12 +292,12 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The same of a run that had called its vault or another server.
+    /// The same of a run that had asked its vault or another server for what changes something.
     #[must_use]
-    pub fn after_calls(self) -> Self {
+    pub fn after_acts(self) -> Self {
         match self {
             Self::OwnerOutOfMemory | Self::HostOutOfMemory | Self::NoSandbox(_) => {
-                Self::OutOfMemoryAfterCalls(Box::new(self))
+                Self::OutOfMemoryAfterActs(Box::new(self))
             }
             failure => failure,
         }
@@ -315,7 +315,7 @@ impl fmt::Debug for Failure {
             Self::OwnerOutOfMemory => f.write_str("OwnerOutOfMemory"),
             Self::HostOutOfMemory => f.write_str("HostOutOfMemory"),
             Self::NoSandbox(cause) => write!(f, "NoSandbox({cause})"),
-            Self::OutOfMemoryAfterCalls(failure) => write!(f, "OutOfMemoryAfterCalls({failure:?})"),
+            Self::OutOfMemoryAfterActs(failure) => write!(f, "OutOfMemoryAfterActs({failure:?})"),
             Self::OutOfFuel => f.write_str("OutOfFuel"),
             Self::TooManyCalls => f.write_str("TooManyCalls"),
             Self::Deadline => f.write_str("Deadline"),

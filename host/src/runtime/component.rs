@@ -136,14 +136,9 @@ impl Program {
         Self { peak: script.peak(), script: Some(script), ..self.clone() }
     }
 
-    /// Takes note of how much memory a run of it came to hold.
-    pub(super) fn note_peak(&self, bytes: u64) {
-        self.peak.note(bytes);
-    }
-
-    /// How much memory a run of it may be expected to hold, by those that were seen; `None` if there were none.
-    pub fn expected_memory(&self) -> Option<u64> {
-        self.peak.expected()
+    /// How much memory runs of it come to hold.
+    pub fn peak(&self) -> &Peak {
+        &self.peak
     }
 
     /// The script it is to run, if any.

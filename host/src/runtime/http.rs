@@ -31,6 +31,8 @@ mod under_way;
 
 type Answer = std::result::Result<Response, Error>;
 
+/// Methods by which nothing is asked for but an answer.
+const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 /// What a formula is told when the other server answered, and there is no room for that.
 const NO_ROOM: &str = "the vault has no room for the answer now";
 /// And when there is none for what it sends.
@@ -47,6 +49,8 @@ pub struct Outgoing {
     /// What answers are taken from until the run has them.
     memory: Option<Arc<Part>>,
     calls: u64,
+    /// Whether a request was begun that asks for more than to be told something.
+    pub has_acted: bool,
     under_way: UnderWay,
     /// Why there was no room for the answer that the run got last, if that is why it is none.
     pub no_room: Option<Refusal>,
@@ -69,11 +73,6 @@ impl Outgoing {
     /// The way out of a run that ends then, and is its owner's whose memory this is.
     pub fn new(http: Option<Arc<dyn GuestHttp>>, ends: Instant, memory: Arc<Part>) -> Self {
         Self { http, ends: Some(ends), memory: Some(memory), ..Self::default() }
-    }
-
-    /// Whether anything was to be sent.
-    pub fn was_called(&self) -> bool {
-        self.calls > 0
     }
 
     /// The way out, or why it is closed.
@@ -174,6 +173,7 @@ impl Outgoing {
             self.under_way.is_there(Ended { number, answer, no_room }, held);
             return Ok(number);
         }
+        self.has_acted |= !SAFE.iter().any(|method| request.method.eq_ignore_ascii_case(method));
         let held = Held { counted: Some(counted), kept: Some(kept), ..Held::default() };
         let held = Arc::new(Mutex::new(held));
         let ahead = Arc::new(Notify::new());

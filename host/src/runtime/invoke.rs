@@ -110,12 +110,12 @@ impl Whole {
         let state = store.data();
         let memory_peak_bytes = state.memory.peak_bytes;
         if state.memory.refused.is_none() {
-            program.note_peak(memory_peak_bytes);
+            program.peak().note(memory_peak_bytes);
         }
-        let has_reached_out = state.has_reached_out();
+        let has_acted = state.has_acted();
         let result = result.map_err(
             |failure: Failure| {
-                if has_reached_out { failure.after_calls() } else { failure }
+                if has_acted { failure.after_acts() } else { failure }
             },
         );
         // The instance goes before its memory is given back, and that before the slot.

@@ -9,7 +9,9 @@ use std::error::Error as StdError;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use wasmtime::{Error, OutOfMemory, ResourceLimiter, Result};
 
@@ -247,18 +249,32 @@ impl Drop for Memory {
 
 /// How much memory the runs of a formula come to hold.
 #[derive(Debug, Default)]
-pub struct Peak(AtomicU64);
+pub struct Peak {
+    bytes: AtomicU64,
+    /// Since when one waits until there is as much as the formula may hold.
+    waits_since: Mutex<Option<Instant>>,
+}
 
 impl Peak {
     /// Takes note of a run. What one held that was far above all others is forgotten by and by.
     pub(super) fn note(&self, bytes: u64) {
         let next = |before: u64| Some(bytes.max(before - before / 16));
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Whether one waits for so long already, and is to do so no more; the next one waits as long again.
+    pub fn goes_without_after(&self, long: Duration) -> bool {
+        let mut since = self.waits_since.lock();
+        let goes = since.get_or_insert_with(Instant::now).elapsed() >= long;
+        if goes {
+            *since = None;
+        }
+        goes
     }
 
     /// What the next one may be expected to hold, with something to spare; `None` before the first.
-    pub(super) fn expected(&self) -> Option<u64> {
-        let peak = self.0.load(Ordering::Relaxed);
+    pub fn expected(&self) -> Option<u64> {
+        let peak = self.bytes.load(Ordering::Relaxed);
         (peak > 0).then(|| peak.saturating_add(peak / 4))
     }
 }

@@ -68,6 +68,7 @@ pub struct State {
     log: Arc<Mutex<Log>>,
     host_calls: u64,
     svc_calls: u64,
+    has_acted: bool,
     /// Whether it was told the time or a seed (`ambient`).
     pub was_told: bool,
     /// What the runner of scripts is to run.
@@ -91,6 +92,7 @@ impl State {
             log: Arc::default(),
             host_calls: 0,
             svc_calls: 0,
+            has_acted: false,
             was_told: false,
             script: None,
             outgoing: Outgoing::default(),
@@ -120,9 +122,9 @@ impl State {
         self.wasi.is_none() && !self.was_told && self.host_calls == 0
     }
 
-    /// Whether the run called its vault or another server, and may have had effects.
-    pub fn has_reached_out(&self) -> bool {
-        self.svc_calls > 0 || self.outgoing.was_called()
+    /// Whether the run asked its vault or another server for something that changes what is there.
+    pub fn has_acted(&self) -> bool {
+        self.has_acted || self.outgoing.has_acted
     }
 
     /// The vault behind a handle; refused when it was asked too often.
@@ -220,9 +222,9 @@ pub async fn on_its_own_stack<T: Send + 'static>(
     }
 }
 
-/// A call of the vault: counted, passed on, its refusal told to the formula.
+/// A call of the vault: counted, passed on, its refusal told to the formula. One that acts changes what is there.
 macro_rules! passed_on {
-    ($($method:ident($($argument:ident),+) -> $answer:ty;)+) => {
+    ($($kind:ident $method:ident($($argument:ident),+) -> $answer:ty;)+) => {
         impl vault::HostSvc for State {
             $(async fn $method(
                 &mut self,
@@ -233,6 +235,7 @@ macro_rules! passed_on {
                     Ok(vault) => vault,
                     Err(problem) => return Ok(Err(problem)),
                 };
+                self.has_acted |= stringify!($kind) == "act";
                 let call = async move { vault.$method($($argument),+).await };
                 Ok(on_its_own_stack(call).await?.map_err(Problem::from))
             })+
@@ -246,14 +249,14 @@ macro_rules! passed_on {
 }
 
 passed_on! {
-    create_token(token) -> String;
-    get_token(id) -> String;
-    list_tokens(filter) -> String;
-    search_tokens(search) -> String;
-    update_token(id, patch) -> String;
-    delete_token(id) -> ();
-    tokenize(value) -> String;
-    detokenize(value) -> String;
+    act create_token(token) -> String;
+    look get_token(id) -> String;
+    look list_tokens(filter) -> String;
+    look search_tokens(search) -> String;
+    act update_token(id, patch) -> String;
+    act delete_token(id) -> ();
+    act tokenize(value) -> String;
+    look detokenize(value) -> String;
 }
 
 impl From<GuestProblem> for Problem {

@@ -61,11 +61,11 @@ pub enum RunError {
     /// The formula wanted more memory than is left for anybody's.
     #[error("The server has no memory left for the formula.")]
     NoMemory,
-    /// One of these two, of a run that had called its vault or another server.
+    /// One of these two, of a run that had asked its vault or another server for what changes something.
     #[error(
-        "{0} The run was ended after it had called the vault or another server: look into what it did before you repeat it."
+        "{0} The run was ended after it had asked the vault or another server for a change: look into what it did before you repeat it."
     )]
-    MemoryAfterCalls(Box<RunError>),
+    MemoryAfterActs(Box<RunError>),
     /// Too many asynchronous runs wait already.
     #[error("The queue of asynchronous runs is full; try again.")]
     QueueFull,
@@ -119,8 +119,8 @@ impl RunError {
             Failure::NoSandbox(cause) => {
                 Self::no_sandbox(&cause, format_args!("invocation {invocation}"))
             }
-            Failure::OutOfMemoryAfterCalls(failure) => {
-                Self::MemoryAfterCalls(Box::new(Self::from_failure(*failure, invocation)))
+            Failure::OutOfMemoryAfterActs(failure) => {
+                Self::MemoryAfterActs(Box::new(Self::from_failure(*failure, invocation)))
             }
             Failure::Exited => Self::Runtime("The formula exited instead of answering.".to_owned()),
             Failure::BadResponse { cause } => {
@@ -173,7 +173,7 @@ impl RunError {
     pub fn is_ours(&self) -> bool {
         match self {
             Self::NoMemory | Self::Host | Self::NeverBegun | Self::NotStored => true,
-            Self::MemoryAfterCalls(error) => error.is_ours(),
+            Self::MemoryAfterActs(error) => error.is_ours(),
             _ => false,
         }
     }
@@ -201,7 +201,7 @@ impl RunError {
             Self::NoMemory => (503, "Service Unavailable"),
             Self::Host | Self::NeverBegun => (500, "Internal Server Error"),
             // As of one that was queued; and no status that clients repeat a request for by themselves.
-            Self::NotStored | Self::MemoryAfterCalls(_) => (500, INTERRUPTED),
+            Self::NotStored | Self::MemoryAfterActs(_) => (500, INTERRUPTED),
         }
     }
 
@@ -224,10 +224,10 @@ mod tests {
             (Failure::HostOutOfMemory, 503, "The server has no memory left"),
             (Failure::NoSandbox("mmap".to_owned()), 503, "The server has no memory left"),
             // Whoever is told a 429 or a 503 repeats it, and what was done would be done again.
-            (Failure::OwnerOutOfMemory.after_calls(), 500, "The tenant's reactors hold all"),
-            (Failure::HostOutOfMemory.after_calls(), 500, "The server has no memory left"),
-            (Failure::OutOfMemory.after_calls(), 500, "The formula ran out of memory"),
-            (Failure::Deadline.after_calls(), 504, "The formula ran past"),
+            (Failure::OwnerOutOfMemory.after_acts(), 500, "The tenant's reactors hold all"),
+            (Failure::HostOutOfMemory.after_acts(), 500, "The server has no memory left"),
+            (Failure::OutOfMemory.after_acts(), 500, "The formula ran out of memory"),
+            (Failure::Deadline.after_acts(), 504, "The formula ran past"),
         ] {
             let error = RunError::from_failure(failure, InvocationId(Uuid::nil()));
             assert_eq!(error.status_and_title().0, status, "{error}");

@@ -1,10 +1,11 @@
-use super::{Kept, Memory, Part, Refusal, Room, STEP_BYTES, is_of_the_system};
+use super::{Kept, Memory, Part, Peak, Refusal, Room, STEP_BYTES, is_of_the_system};
 use crate::limits::RUN_MEMORY_BYTES_FIRST as FIRST;
 use proptest::prelude::*;
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use wasmtime::{Error, ResourceLimiter as _};
 
 const MIB: u64 = 1 << 20;
@@ -118,6 +119,22 @@ fn what_was_reserved_for_a_run_is_there_for_it() {
     assert_eq!((taken(&room), b.taken.load(Ordering::Relaxed)), (8 * MIB, 8 * MIB));
     drop((little, all));
     assert_eq!((taken(&room), a.taken.load(Ordering::Relaxed)), (0, 0));
+}
+
+#[test]
+fn what_runs_held_tells_what_the_next_may() {
+    let peak = Peak::default();
+    assert_eq!(peak.expected(), None);
+    // Until then each waits for a while for as much as it may hold.
+    assert!(!peak.goes_without_after(Duration::from_mins(1)));
+    assert!(peak.goes_without_after(Duration::ZERO));
+    peak.note(16 * MIB);
+    assert_eq!(peak.expected(), Some(20 * MIB));
+    peak.note(MIB);
+    assert_eq!(peak.expected(), Some((15 * MIB) * 5 / 4));
+    // One that was far above the others is forgotten.
+    (0..100).for_each(|_| peak.note(MIB));
+    assert_eq!(peak.expected(), Some(MIB * 5 / 4));
 }
 
 #[test]

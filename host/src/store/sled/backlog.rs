@@ -23,6 +23,11 @@ impl Backlog {
         self.left.extend(left);
     }
 
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
     /// In how many portions all of it goes, at most.
     pub fn portions(&self) -> usize {
         let keys = self.left.iter().map(|left| left.pieces as usize + 1).sum::<usize>();

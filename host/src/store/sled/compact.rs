@@ -68,7 +68,9 @@ impl Writer {
     }
 
     fn begin_copy(&mut self) {
-        if self.log.copy.is_some() {
+        // What is left would be copied, and removed from the copy.
+        let may_copy = std::mem::take(&mut self.may_copy) || self.backlog.is_empty();
+        if self.log.copy.is_some() || !may_copy {
             return;
         }
         let Some(done) = self.files.wishes.take() else { return };

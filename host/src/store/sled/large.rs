@@ -40,6 +40,7 @@ impl Writer {
                 self.remove_some();
                 self.serve_others(turns, &mut aside);
             }
+            self.may_copy = true;
         }
         let unborn = if let Some(group) = self.write_first(&first, turns, &mut aside) {
             self.commit([first], group)

@@ -165,6 +165,7 @@ impl SledStore {
             versions: Versions::begin(),
             progress: Arc::clone(&progress),
             backlog: backlog::Backlog::default(),
+            may_copy: false,
         };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread =

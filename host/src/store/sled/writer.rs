@@ -51,6 +51,8 @@ pub struct Writer {
     pub progress: Arc<Progress>,
     /// Pieces that are still to be removed.
     pub backlog: Backlog,
+    /// Whether whoever asked for a copy has waited for those that there were.
+    pub may_copy: bool,
 }
 
 /// The versions that new records begin at. Whoever read a record before it was removed must not take one for it that has

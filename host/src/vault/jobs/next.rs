@@ -1,9 +1,11 @@
 //! Which job of a tenant comes next, and whether it waits for memory.
 
+use std::time::Duration;
+
 use super::in_hand::InHand;
 use super::put_off::OfTenant;
 use super::{Job, JobStatus};
-use crate::limits::{ASYNCHRONOUS_TIMEOUT_MS_MAX, WORKERS_TICK_MS};
+use crate::limits::ASYNCHRONOUS_TIMEOUT_MS_MAX;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::runtime::Program;
 use crate::store::{Filter, Start};
@@ -14,12 +16,11 @@ use crate::vault::{Error, Vault, let_go_of_all_but};
 const PASSED_AT_ONCE: u32 = 4;
 
 impl Vault {
-    /// Whether a job waits until there is memory for it. For as much as its formula may hold, which may be far more than it
-    /// ever does, it waits no longer than runs take, one of which would have told.
-    pub(super) fn waits_for_its_memory(&self, id: InvocationId, program: &Program) -> bool {
-        let times_max = ASYNCHRONOUS_TIMEOUT_MS_MAX / WORKERS_TICK_MS;
-        program.expected_memory().is_some()
-            || u64::from(self.0.queue.failed_to_begin(id, true)) <= times_max
+    /// Whether a job of this program waits until there is memory for it. For as much as its formula may hold, which may be far
+    /// more than it ever does, one after the other waits no longer than runs take, of which one will tell.
+    pub(super) fn waits_for_memory(program: &Program) -> bool {
+        let longest = Duration::from_millis(ASYNCHRONOUS_TIMEOUT_MS_MAX);
+        program.peak().expected().is_some() || !program.peak().goes_without_after(longest)
     }
 
     /// The oldest job of a tenant that waits, is not in hand and not put off.

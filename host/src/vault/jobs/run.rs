@@ -276,8 +276,8 @@ impl Vault {
         let (formula, program) = found?;
         // What was accepted is not to end for what others hold, and once it has begun it would.
         let most = u64::from(formula.limits.memory_mb) << 20;
-        let expected = program.expected_memory().map_or(most, |expected| expected.min(most));
-        if !slot.reserve(expected) && self.waits_for_its_memory(job.id, &program) {
+        let expected = program.peak().expected().map_or(most, |expected| expected.min(most));
+        if !slot.reserve(expected) && Self::waits_for_memory(&program) {
             return Ok(Err(Lacking::Memory));
         }
         // Nor is it refused for what others ask for.
