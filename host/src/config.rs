@@ -164,7 +164,7 @@ pub struct Options {
     /// Requests of one key in a second that make, change or delete tokens and sessions [default: 0].
     #[arg(long, env = "TOKAMAK_RATE_LIMIT_WRITE", value_name = "RATE[:BURST]")]
     pub rate_limit_write: Option<Rate>,
-    /// Requests of one key in a second that run reactors [default: 0].
+    /// Requests of one key in a second that run reactors, or have a result told again [default: 0].
     #[arg(long, env = "TOKAMAK_RATE_LIMIT_INVOKE", value_name = "RATE[:BURST]")]
     pub rate_limit_invoke: Option<Rate>,
     /// Requests of one key in a second about applications, formulas, reactors, the tenant and its log [default: 0].

@@ -375,7 +375,7 @@ async fn what_a_queued_formula_answered_itself_is_shown() {
     let reactor = path.trim_start_matches("/reactors/").trim_end_matches("/react");
     let run = queued["invocation_id"].as_str().unwrap();
     browser.visit(&format!("invocations/{reactor}/{run}"));
-    browser.wait_for("the formula answered 402");
+    browser.wait_for("The formula answered 402.");
     browser.wait_for("\"x-why\": \"no money\"");
     browser.wait_for("\"declined\": true");
     assert_eq!(browser.complaints(), Vec::<String>::new());

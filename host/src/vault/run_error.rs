@@ -29,7 +29,7 @@ pub enum RunError {
         errors: BTreeMap<String, Vec<String>>,
     },
     /// The formula shaped its answer itself.
-    #[error("the formula answered {status}")]
+    #[error("The formula answered {status}.")]
     Custom {
         /// 400 to 599.
         status: u16,
