@@ -316,6 +316,13 @@ async fn a_receiver_says_how_long_to_wait_or_that_it_is_gone() {
     let place = queue(&server, &reactor, &gone.url()).await;
     let ended = delivery(&server.private, &place, |delivery| delivery["status"] == "failed").await;
     assert_eq!(ended, json!({"status": "failed", "attempts": 1, "last_status": 410}));
+    // Nobody else is told. Others of this process may have been given up, too.
+    let none = "tokamak_webhooks_given_up_total 0";
+    let began = Instant::now();
+    while server.stranger().get("/metrics").await.text().lines().any(|line| line == none) {
+        assert!(began.elapsed() < Duration::from_mins(1));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

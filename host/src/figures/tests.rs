@@ -20,6 +20,7 @@ fn what_happens_is_counted_under_its_labels() {
     for status in [None, Some(200), Some(204), Some(302), Some(500)] {
         figures.webhook_sent(status);
     }
+    figures.webhook_given_up();
     figures.committed(took);
     figures.synced();
     figures.store_refused();
@@ -42,6 +43,7 @@ fn what_happens_is_counted_under_its_labels() {
         "tokamak_webhook_attempts_total{outcome=\"unanswered\"} 1",
         "tokamak_webhook_attempts_total{outcome=\"accepted\"} 2",
         "tokamak_webhook_attempts_total{outcome=\"refused\"} 2",
+        "tokamak_webhooks_given_up_total 1",
         "tokamak_waiting{what=\"jobs_queued\"} 3",
         "tokamak_waiting{what=\"jobs_running\"} 2",
         "tokamak_waiting{what=\"deliveries_pending\"} 1",
