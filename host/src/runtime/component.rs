@@ -10,7 +10,7 @@ use wasmtime::component::types::ComponentItem;
 use super::Runtime;
 use super::engine::{MEMORIES_EACH, TABLES_EACH};
 use super::entry::Entry;
-use super::memory::{Peak, is_of_the_system};
+use super::memory::is_of_the_system;
 use super::script::{self, Script};
 use crate::limits::COMPONENT_BYTES_MAX;
 
@@ -121,7 +121,6 @@ pub struct Program {
     code_bytes: usize,
     /// What it is to run, when it is the runner of scripts.
     pub(super) script: Option<Script>,
-    peak: Arc<Peak>,
 }
 
 impl Program {
@@ -133,12 +132,7 @@ impl Program {
     /// The program that runs this script; `self` is that of [`super::SCRIPT_RUNNER`].
     #[must_use]
     pub fn of_script(&self, script: Script) -> Self {
-        Self { peak: script.peak(), script: Some(script), ..self.clone() }
-    }
-
-    /// How much memory runs of it come to hold.
-    pub fn peak(&self) -> &Peak {
-        &self.peak
+        Self { script: Some(script), ..self.clone() }
     }
 
     /// The script it is to run, if any.
@@ -166,7 +160,7 @@ impl Runtime {
         // The image of its memory is made now, not by the first invocation.
         component.initialize_copy_on_write_image().map_err(|error| fault(&error))?;
         let entry = Entry::new(linked).map(Arc::new).map_err(wrong)?;
-        Ok(Program { entry, code_bytes, script: None, peak: Arc::default() })
+        Ok(Program { entry, code_bytes, script: None })
     }
 
     fn check_world(&self, component: &Component) -> Result<(), ComponentError> {

@@ -109,9 +109,6 @@ impl Whole {
         let fuel_left = store.get_fuel().unwrap_or_default();
         let state = store.data();
         let memory_peak_bytes = state.memory.peak_bytes;
-        if state.memory.refused.is_none() {
-            program.peak().note(memory_peak_bytes);
-        }
         let has_acted = state.has_acted();
         let result = result.map_err(
             |failure: Failure| {

@@ -101,9 +101,10 @@ impl Part {
         })
     }
 
-    /// Takes what a run needs that comes to hold so many bytes, if there is as much; no more than the part may have in all.
+    /// Takes what a run needs that comes to hold so many bytes, if there is as much; no more than three quarters of what the
+    /// part may have, since the owner's other runs, and what the host keeps for this one, are to have some too.
     pub fn reserve(part: &Arc<Self>, bytes: u64) -> Option<Reserved> {
-        let beyond = bytes.saturating_sub(part.room.first).min(part.room.bytes_max / 2);
+        let beyond = bytes.saturating_sub(part.room.first).min(part.room.bytes_max / 8 * 3);
         part.take(beyond).ok()?;
         Some(Reserved { part: Arc::clone(part), bytes: beyond })
     }
@@ -208,17 +209,20 @@ pub struct Memory {
     /// on without. A formula gives up for want of memory by a trap that may have any other cause, sooner or later, and
     /// after much else; so one that traps in the end is told of the memory it was refused first.
     pub refused: Option<Refusal>,
+    /// Told what it comes to hold.
+    peak: Option<Arc<Peak>>,
 }
 
 impl Memory {
     /// For a run of a formula that may hold so many bytes.
     pub fn new(part: Arc<Part>, bytes_max: u64) -> Self {
-        Self { part, taken: 0, bytes: 0, bytes_max, peak_bytes: 0, refused: None }
+        Self { part, taken: 0, bytes: 0, bytes_max, peak_bytes: 0, refused: None, peak: None }
     }
 
-    /// The same, with what was taken for it from the same part, which is this one's from here on.
-    pub fn with(mut self, mut reserved: Reserved) -> Self {
-        self.taken += std::mem::take(&mut reserved.bytes);
+    /// The same, with what was taken for it from the same part, which is this one's from here on, and who is told of it.
+    pub fn with(mut self, reserved: Option<Reserved>, peak: Option<Arc<Peak>>) -> Self {
+        self.taken += reserved.map_or(0, |mut reserved| std::mem::take(&mut reserved.bytes));
+        self.peak = peak;
         self
     }
 
@@ -234,48 +238,92 @@ impl Memory {
             self.taken += taken.or_else(|_| self.part.take(missing).map(|()| missing))?;
         }
         self.bytes = bytes;
-        self.peak_bytes = self.peak_bytes.max(bytes);
+        if bytes > self.peak_bytes {
+            self.peak_bytes = bytes;
+            self.peak.iter().for_each(|peak| peak.see(bytes));
+        }
         Ok(())
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        // One that was refused some would have come to hold more.
+        if let Some(peak) = self.peak.as_ref().filter(|_| self.refused.is_none()) {
+            peak.end(self.peak_bytes);
+        }
         if self.taken > 0 {
             self.part.give_back(self.taken);
         }
     }
 }
 
-/// How much memory the runs of a formula come to hold.
+/// How long the others of a formula wait for the first of its runs to tell how much they come to hold.
+const TOLD_AFTER: Duration = Duration::from_secs(10);
+
+/// What a run needs before it begins.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nobody knows yet: it is the one that tells.
+    Unknown,
+    /// That the one that tells does so.
+    Time,
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// How much memory the queued runs of an owner's formula come to hold.
 #[derive(Debug, Default)]
 pub struct Peak {
-    bytes: AtomicU64,
-    /// Since when one waits until there is as much as the formula may hold.
-    waits_since: Mutex<Option<Instant>>,
+    /// By those that have ended.
+    ended: AtomicU64,
+    /// By all, also while they go on.
+    seen: AtomicU64,
+    /// Since when the first goes on.
+    first: Mutex<Option<Instant>>,
+    /// Since when one waits for memory.
+    waits: Mutex<Option<Instant>>,
 }
 
 impl Peak {
-    /// Takes note of a run. What one held that was far above all others is forgotten by and by.
-    pub(super) fn note(&self, bytes: u64) {
-        let next = |before: u64| Some(bytes.max(before - before / 16));
-        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    /// What the next run needs, with something to spare.
+    pub(super) fn needs(&self) -> Needs {
+        let more = |bytes: u64| Needs::Bytes(bytes.saturating_add(bytes / 4));
+        match (self.ended.load(Ordering::Relaxed), &mut *self.first.lock()) {
+            (0, first @ None) => {
+                *first = Some(Instant::now());
+                Needs::Unknown
+            }
+            (0, Some(began)) if began.elapsed() < TOLD_AFTER => Needs::Time,
+            (0, Some(_)) => more(self.seen.load(Ordering::Relaxed)),
+            (ended, _) => more(ended),
+        }
     }
 
-    /// Whether one waits for so long already, and is to do so no more; the next one waits as long again.
-    pub fn goes_without_after(&self, long: Duration) -> bool {
-        let mut since = self.waits_since.lock();
-        let goes = since.get_or_insert_with(Instant::now).elapsed() >= long;
-        if goes {
+    /// Takes note of what a run holds.
+    fn see(&self, bytes: u64) {
+        self.seen.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes note of a run that has ended. What one held that was far above all others is forgotten by and by.
+    fn end(&self, bytes: u64) {
+        let next = |before: u64| Some(bytes.max(before - before / 16));
+        let _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Whether one waits for memory for so long that it is to begin without; the next one waits as long again.
+    pub(super) fn has_waited(&self, long: Duration) -> bool {
+        let mut since = self.waits.lock();
+        let has_waited = since.get_or_insert_with(Instant::now).elapsed() >= long;
+        if has_waited {
             *since = None;
         }
-        goes
+        has_waited
     }
 
-    /// What the next one may be expected to hold, with something to spare; `None` before the first.
-    pub fn expected(&self) -> Option<u64> {
-        let peak = self.bytes.load(Ordering::Relaxed);
-        (peak > 0).then(|| peak.saturating_add(peak / 4))
+    /// One has the memory that it waited for.
+    pub(super) fn has_it(&self) {
+        *self.waits.lock() = None;
     }
 }
 

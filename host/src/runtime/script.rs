@@ -25,7 +25,6 @@ use zeroize::Zeroize as _;
 
 use super::call::{Budget, Call, Failure, FaultKind, GuestInvocation};
 use super::component::Program;
-use super::memory::Peak;
 use super::state::{State, http};
 use super::{CompileError, ComponentError, Purpose, Runtime};
 use crate::crypto::hash::sha256_hex;
@@ -71,22 +70,12 @@ struct Shared {
     code: Arc<str>,
     /// What its top level left; `None` if it is to be evaluated in each run. Empty until the first run.
     image: OnceCell<Option<Image>>,
-    /// What its runs come to hold.
-    peak: Arc<Peak>,
 }
 
 impl Script {
     /// A script of this text.
     pub fn new(code: Arc<str>) -> Self {
-        Self {
-            shared: Arc::new(Shared { code, image: OnceCell::new(), peak: Arc::default() }),
-            only: None,
-        }
-    }
-
-    /// What its runs come to hold.
-    pub(super) fn peak(&self) -> Arc<Peak> {
-        Arc::clone(&self.shared.peak)
+        Self { shared: Arc::new(Shared { code, image: OnceCell::new() }), only: None }
     }
 
     /// Bytes that it takes in memory, about: before its first run, as many as it may come to take by that.

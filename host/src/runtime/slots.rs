@@ -8,18 +8,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use super::call::Failure;
 use super::fair::Account;
-use super::memory::{Memory, Part, Reserved, Room};
+use super::memory::{Memory, Needs, Part, Peak, Reserved, Room};
 
 #[cfg(test)]
 mod tests;
 
 /// Owners remembered before the idle ones are looked for.
 const OWNERS_MIN: usize = 64;
+/// Formulas of an owner of which it is remembered what they hold.
+const PEAKS_MAX: usize = 256;
 
 /// All slots. Cloning shares them.
 #[derive(Clone)]
@@ -47,6 +49,19 @@ struct Owner {
     account: Account,
     /// What its runs hold of the memory of all.
     memory: Arc<Part>,
+    /// What the queued ones of each formula come to hold, by its digest.
+    peaks: Mutex<HashMap<String, Arc<Peak>>>,
+}
+
+impl Owner {
+    fn peak(&self, formula: &str) -> Arc<Peak> {
+        let mut peaks = self.peaks.lock();
+        if peaks.len() >= PEAKS_MAX && !peaks.contains_key(formula) {
+            // They are learned anew.
+            peaks.clear();
+        }
+        Arc::clone(peaks.entry(formula.to_owned()).or_default())
+    }
 }
 
 /// A slot that is taken, for one run. Free again when it is dropped.
@@ -56,6 +71,8 @@ pub struct Slot {
     number: u128,
     /// Memory that was taken for it before it began.
     reserved: Option<Reserved>,
+    /// What its formula's runs come to hold, if that is to be known.
+    peak: Option<Arc<Peak>>,
 }
 
 impl Slots {
@@ -119,7 +136,7 @@ impl Slots {
     }
 
     fn taken(&self, number: u128, owner: &Arc<Owner>) -> Slot {
-        Slot { slots: self.clone(), owner: Arc::clone(owner), number, reserved: None }
+        Slot { slots: self.clone(), owner: Arc::clone(owner), number, reserved: None, peak: None }
     }
 
     /// The one entry of an owner.
@@ -141,6 +158,7 @@ impl Slots {
                 waiting: AtomicU32::new(0),
                 account: Account::default(),
                 memory: Arc::new(Part::of(&self.0.room)),
+                peaks: Mutex::default(),
             })
         };
         Arc::clone(owners.by_number.entry(number).or_insert_with(made))
@@ -158,20 +176,28 @@ impl Slot {
         Arc::clone(&self.owner.memory)
     }
 
-    /// Takes memory for the run before it begins: up to so much it is refused none then. Gives whether there is as much, or all
-    /// that its owner may ever have.
-    pub fn reserve(&mut self, bytes: u64) -> bool {
-        self.reserved = Part::reserve(&self.owner.memory, bytes);
-        self.reserved.is_some()
+    /// Takes as much memory as runs of this formula of its owner's come to hold, of which none may hold more than this; gives
+    /// whether the run may begin: with that, as the one that tells how much it is, or since it has waited for so long.
+    pub fn has_memory_for(&mut self, formula: &str, bytes_max: u64, longest: Duration) -> bool {
+        let peak = self.owner.peak(formula);
+        let may_begin = match peak.needs() {
+            Needs::Unknown => true,
+            Needs::Time => false,
+            Needs::Bytes(bytes) => {
+                self.reserved = Part::reserve(&self.owner.memory, bytes.min(bytes_max));
+                if self.reserved.is_some() {
+                    peak.has_it();
+                }
+                self.reserved.is_some() || peak.has_waited(longest)
+            }
+        };
+        self.peak = Some(peak);
+        may_begin
     }
 
     /// The memory of the run, which may hold so many bytes.
     pub(super) fn memory_of_run(&mut self, bytes_max: u64) -> Memory {
-        let memory = Memory::new(self.memory(), bytes_max);
-        match self.reserved.take() {
-            Some(reserved) => memory.with(reserved),
-            None => memory,
-        }
+        Memory::new(self.memory(), bytes_max).with(self.reserved.take(), self.peak.take())
     }
 }
 

@@ -1,11 +1,13 @@
-use super::{Kept, Memory, Part, Peak, Refusal, Room, STEP_BYTES, is_of_the_system};
+use super::{
+    Kept, Memory, Needs, Part, Peak, Refusal, Room, STEP_BYTES, TOLD_AFTER, is_of_the_system,
+};
 use crate::limits::RUN_MEMORY_BYTES_FIRST as FIRST;
 use proptest::prelude::*;
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wasmtime::{Error, ResourceLimiter as _};
 
 const MIB: u64 = 1 << 20;
@@ -101,40 +103,65 @@ fn an_owner_has_half_of_it_and_others_have_theirs() {
 #[test]
 fn what_was_reserved_for_a_run_is_there_for_it() {
     let (room, [a, b]) = room(16);
-    let reserved = Part::reserve(&a, FIRST + 5 * MIB).unwrap();
-    assert_eq!(taken(&room), 5 * MIB);
+    let reserved = Part::reserve(&a, FIRST + 5 * MIB);
+    assert_eq!((taken(&room), reserved.is_some()), (5 * MIB, true));
     let mut other = Memory::new(Arc::clone(&a), 64 * MIB);
     assert_eq!(grow(&mut other, FIRST + 4 * MIB), Err(Refusal::Owner));
     assert!(Part::reserve(&a, FIRST + 4 * MIB).is_none());
-    let mut run = Memory::new(Arc::clone(&a), 64 * MIB).with(reserved);
+    let mut run = Memory::new(Arc::clone(&a), 64 * MIB).with(reserved, None);
     grow(&mut other, FIRST + 3 * MIB).unwrap();
     grow(&mut run, FIRST + 5 * MIB).unwrap();
     assert_eq!(grow(&mut run, FIRST + 5 * MIB + 1), Err(Refusal::Owner));
     drop((run, other));
-    // A run that never begins gives it back. A small one needs none, and none gets more than its owner may have.
+    // A run that never begins gives it back. A small one needs none, and none gets all that its owner may have.
     drop(Part::reserve(&a, FIRST + MIB).unwrap());
     assert_eq!(taken(&room), 0);
     let little = Part::reserve(&a, FIRST).unwrap();
-    let all = Part::reserve(&b, 64 * MIB).unwrap();
-    assert_eq!((taken(&room), b.taken.load(Ordering::Relaxed)), (8 * MIB, 8 * MIB));
-    drop((little, all));
+    let much = Part::reserve(&b, 64 * MIB).unwrap();
+    assert_eq!((taken(&room), b.taken.load(Ordering::Relaxed)), (6 * MIB, 6 * MIB));
+    drop((little, much));
     assert_eq!((taken(&room), a.taken.load(Ordering::Relaxed)), (0, 0));
 }
 
 #[test]
-fn what_runs_held_tells_what_the_next_may() {
+fn what_runs_held_tells_what_the_next_needs() {
+    let (_, [part]) = room(64);
+    let peak = Arc::<Peak>::default();
+    let run = |bytes| {
+        let mut run = Memory::new(Arc::clone(&part), 64 * MIB).with(None, Some(Arc::clone(&peak)));
+        let _ = grow(&mut run, bytes);
+        run
+    };
+    // The first one tells; the others wait until it does.
+    assert_eq!([peak.needs(), peak.needs()], [Needs::Unknown, Needs::Time]);
+    let first = run(16 * MIB);
+    assert_eq!(peak.needs(), Needs::Time);
+    drop(first);
+    assert_eq!(peak.needs(), Needs::Bytes(20 * MIB));
+    drop(run(MIB));
+    assert_eq!(peak.needs(), Needs::Bytes((15 * MIB) * 5 / 4));
+    // One that was refused more says nothing, and one that was far above the others is forgotten.
+    drop(run(60 * MIB));
+    assert_eq!(peak.needs(), Needs::Bytes((15 * MIB) * 5 / 4));
+    (0..100).for_each(|_| drop(run(MIB)));
+    assert_eq!(peak.needs(), Needs::Bytes(MIB * 5 / 4));
+    // While the first goes on for long, what it holds by then is what is known.
     let peak = Peak::default();
-    assert_eq!(peak.expected(), None);
-    // Until then each waits for a while for as much as it may hold.
-    assert!(!peak.goes_without_after(Duration::from_mins(1)));
-    assert!(peak.goes_without_after(Duration::ZERO));
-    peak.note(16 * MIB);
-    assert_eq!(peak.expected(), Some(20 * MIB));
-    peak.note(MIB);
-    assert_eq!(peak.expected(), Some((15 * MIB) * 5 / 4));
-    // One that was far above the others is forgotten.
-    (0..100).for_each(|_| peak.note(MIB));
-    assert_eq!(peak.expected(), Some(MIB * 5 / 4));
+    assert_eq!(peak.needs(), Needs::Unknown);
+    peak.see(8 * MIB);
+    *peak.first.lock() = Instant::now().checked_sub(TOLD_AFTER);
+    assert_eq!(peak.needs(), Needs::Bytes(10 * MIB));
+}
+
+#[test]
+fn nobody_waits_for_memory_for_ever() {
+    let (peak, long) = (Peak::default(), Duration::from_mins(1));
+    assert!(!peak.has_waited(long));
+    assert!(peak.has_waited(Duration::ZERO) && !peak.has_waited(long));
+    *peak.waits.lock() = Instant::now().checked_sub(2 * long);
+    // Who had it waits anew.
+    peak.has_it();
+    assert!(!peak.has_waited(long));
 }
 
 #[test]

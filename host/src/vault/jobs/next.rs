@@ -1,13 +1,9 @@
-//! Which job of a tenant comes next, and whether it waits for memory.
-
-use std::time::Duration;
+//! Which job of a tenant comes next.
 
 use super::in_hand::InHand;
 use super::put_off::OfTenant;
 use super::{Job, JobStatus};
-use crate::limits::ASYNCHRONOUS_TIMEOUT_MS_MAX;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
-use crate::runtime::Program;
 use crate::store::{Filter, Start};
 use crate::vault::record::{Entity as _, Stored};
 use crate::vault::{Error, Vault, let_go_of_all_but};
@@ -16,13 +12,6 @@ use crate::vault::{Error, Vault, let_go_of_all_but};
 const PASSED_AT_ONCE: u32 = 4;
 
 impl Vault {
-    /// Whether a job of this program waits until there is memory for it. For as much as its formula may hold, which may be far
-    /// more than it ever does, one after the other waits no longer than runs take, of which one will tell.
-    pub(super) fn waits_for_memory(program: &Program) -> bool {
-        let longest = Duration::from_millis(ASYNCHRONOUS_TIMEOUT_MS_MAX);
-        program.peak().expected().is_some() || !program.peak().goes_without_after(longest)
-    }
-
     /// The oldest job of a tenant that waits, is not in hand and not put off.
     pub(super) async fn next_job(
         &self,

@@ -8,14 +8,14 @@ use super::put_off::Until;
 use super::{Ended, Job, JobStatus};
 use crate::figures::figures;
 use crate::limits::{
-    JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, JOB_TRIES_WITHOUT_MEMORY_MAX, RUN_WAIT_SECONDS,
-    WORKERS_TICK_MS,
+    ASYNCHRONOUS_TIMEOUT_MS_MAX, JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, JOB_TRIES_WITHOUT_MEMORY_MAX,
+    RUN_WAIT_SECONDS, WORKERS_TICK_MS,
 };
 use crate::model::formula::{Formula, Reactor};
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::permission::marker::TokenUse;
 use crate::model::time::Timestamp;
-use crate::runtime::{ComponentError, Program, Slot};
+use crate::runtime::{ComponentError, Slot};
 use crate::store::Expect;
 use crate::traces;
 use crate::vault::authentication::Authenticated;
@@ -273,11 +273,11 @@ impl Vault {
         let Ok(found) = tokio::time::timeout(short, program).await else {
             return Ok(Err(Lacking::Program));
         };
-        let (formula, program) = found?;
+        let formula = found?;
         // What was accepted is not to end for what others hold, and once it has begun it would.
         let most = u64::from(formula.limits.memory_mb) << 20;
-        let expected = program.peak().expected().map_or(most, |expected| expected.min(most));
-        if !slot.reserve(expected) && Self::waits_for_memory(&program) {
+        let longest = Duration::from_millis(ASYNCHRONOUS_TIMEOUT_MS_MAX);
+        if !slot.has_memory_for(&formula.component_digest, most, longest) {
             return Ok(Err(Lacking::Memory));
         }
         // Nor is it refused for what others ask for.
@@ -315,14 +315,14 @@ impl Vault {
         &self,
         tenant: TenantId,
         reactor: ReactorId,
-    ) -> Result<(Formula, Program), Error> {
+    ) -> Result<Formula, Error> {
         let before = opened_so_far();
         loop {
             let_go_of_all_but(before);
             let reactor = self.get::<Reactor>(tenant, &reactor.to_string()).await?.entity;
             let formula = self.formula(tenant, reactor.formula_id).await?;
             match self.program_of(tenant, &formula).await {
-                Ok(program) => return Ok((formula, program)),
+                Ok(_) => return Ok(formula),
                 // It was just replaced.
                 Err(Error::Conflict(_)) => {}
                 Err(error) => return Err(error),
