@@ -64,7 +64,7 @@ fn state(data: &Path) -> Option<String> {
     is_short(free_mb, stored_mb).then(|| {
         format!(
             "Its disk has {free_mb} MiB free; {DISK_RESERVE_MB} MiB stay free behind what is new, and backups and, down to \
-            {DISK_LAST_MB} MiB, compacting take as much besides as what lives in the store. The log tells more"
+            {DISK_LAST_MB} MiB, compacting take two to four times as much besides as lives in the store. The log tells more"
         )
     })
 }

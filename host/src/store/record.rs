@@ -114,12 +114,19 @@ pub struct Batch {
     pub urgent: bool,
     /// Whose it is, where nothing in it tells.
     pub of: Option<TenantId>,
+    /// Whether it waits for what is left of what was removed, too.
+    pub clears: bool,
 }
 
 impl Batch {
     /// Changes nothing, also on a full disk: whoever waits for it knows that all before it is there.
     pub fn nothing() -> Self {
         Self { urgent: true, ..Self::default() }
+    }
+
+    /// The same, of whoever waits until nothing is left of what was removed before.
+    pub fn cleared() -> Self {
+        Self { clears: true, ..Self::nothing() }
     }
 
     /// The same, of one tenant's: others' need not be there.

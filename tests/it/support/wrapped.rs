@@ -116,7 +116,7 @@ impl<H: Hook> Store for Wrapped<H> {
     fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {
         async move {
             // One that writes nothing leaves nothing.
-            if ![Batch::default(), Batch::nothing()].contains(&batch) {
+            if ![Batch::default(), Batch::nothing(), Batch::cleared()].contains(&batch) {
                 self.hook.before(Some(&batch)).await?;
             }
             self.store.commit(batch).await

@@ -1,7 +1,7 @@
 //! Pieces that no record has any more, until they are removed.
 //!
 //! Removing what a component of 32 MiB was takes the disk as long as some dozen writes, and nobody waits for it: a note in
-//! the store tells that the pieces are left, so that they go at the next start at the latest. The writer removes a portion
+//! the store tells that the pieces are left, so that the next process goes on where this one ends. The writer removes a portion
 //! between two groups, or between two portions of a large batch, and on its own while nothing else is to be done. A group
 //! seldom stores more than a portion, so what is left does not grow for long.
 
@@ -18,6 +18,11 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    /// What an earlier process left.
+    pub fn of(left: Vec<Left>) -> Self {
+        Self { left: left.into(), gone: 0 }
+    }
+
     /// Adds what came to be left.
     pub fn add(&mut self, left: impl IntoIterator<Item = Left>) {
         self.left.extend(left);

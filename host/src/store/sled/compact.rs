@@ -48,7 +48,9 @@ impl Writer {
                 return Some(next);
             }
             if turns.is_over() {
+                // What is left goes at the next start: the notes of it are there.
                 self.give_up_copy(StoreError::Closed);
+                return None;
             }
         }
     }

@@ -27,7 +27,7 @@ use super::folder::{SNAPSHOT_PREFIX, open_database, sync_settings};
 use super::journal::{self, Journal, Unsettled};
 use super::live::Live;
 use super::log::Log;
-use super::rows::{FORMAT_KEY, is_read};
+use super::rows::{FORMAT_KEY, Left, is_read};
 use super::wanted::Wishes;
 use crate::store::{Compacted, StoreError};
 
@@ -56,7 +56,10 @@ pub struct Files {
 
 impl Files {
     /// Opens the files in a folder, which no other process may use.
-    pub fn open(folder: &Path, cache_bytes: u64) -> Result<(Arc<Self>, Log), StoreError> {
+    pub fn open(
+        folder: &Path,
+        cache_bytes: u64,
+    ) -> Result<(Arc<Self>, Log, Vec<Left>), StoreError> {
         let number = counting(folder)?;
         let failed = folder.join(FAILED);
         if failed.exists() {
@@ -66,7 +69,7 @@ impl Files {
         let (live, file) = open(folder, number, cache_bytes)?;
         let mut log = Log::new(live.tree.clone(), file);
         // What was written by a process that was killed may be in the system's memory alone, and a sync tells of that once.
-        let mut begin = || {
+        let mut begin = || -> Result<Vec<Left>, StoreError> {
             journal::sync(folder)?;
             let mut unsettled = Unsettled::of_store(folder, &log.tree)?;
             // Not before it is known that nothing is missing in these.
@@ -81,10 +84,7 @@ impl Files {
             log.journal = Some(Journal::begin(folder, &unsettled)?);
             log.clean_up()
         };
-        if let Err(error) = begin() {
-            note_failure(folder);
-            return Err(error);
-        }
+        let left = begin().inspect_err(|_| note_failure(folder))?;
         remove(&failed).and_then(|()| sync(folder))?;
         let files = Self {
             folder: folder.to_owned(),
@@ -95,7 +95,7 @@ impl Files {
             has_removed: AtomicBool::new(true),
             replaced: Mutex::default(),
         };
-        Ok((Arc::new(files), log))
+        Ok((Arc::new(files), log, left))
     }
 
     /// Notes that a write failed. Where that cannot be noted either, the log tells.
@@ -303,8 +303,8 @@ fn open(folder: &Path, number: u64, cache_bytes: u64) -> Result<(Live, File), St
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
     match tree.get(FORMAT_KEY).map_err(unreadable)? {
         Some(format) if is_read(&format) => Ok(()),
-        Some(_) => Err(StoreError::Damaged(
-            "it was written by another version of this software".to_owned(),
+        Some(_) => Err(StoreError::Unavailable(
+            "it was written by a later version of this software, which opens it".to_owned(),
         )),
         // Written together with the first ledger.
         None => Ok(()),

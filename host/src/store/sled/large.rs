@@ -34,7 +34,7 @@ impl Writer {
     /// Commits the group that begins with this batch.
     pub(super) fn take(&mut self, first: Waiting, turns: &mut Turns) {
         let mut aside = HashSet::new();
-        if first.is_nothing() {
+        if first.batch.clears {
             // What comes to be left meanwhile is behind it.
             for _ in 0..self.backlog.portions() {
                 self.remove_some();
@@ -134,6 +134,10 @@ impl Writer {
 
     /// Removes a portion of what is left, if there is any; whether there was.
     pub(super) fn remove_some(&mut self) -> bool {
+        // Until the store is protected another one writes.
+        if self.guard.lock().is_none() {
+            return false;
+        }
         let mut backlog = std::mem::take(&mut self.backlog);
         let removed = self.remove_portion(&mut backlog);
         self.backlog = backlog;

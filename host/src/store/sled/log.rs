@@ -25,8 +25,9 @@ use super::changes::Rows;
 use super::copy::Copy;
 use super::failure::{note_failure, unavailable, unreadable};
 use super::journal::{Journal, ROW_BYTES_MAX, Unsettled};
+use super::packs;
 use super::progress::Progress;
-use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left, PIECE_BYTES, PIECES_MAX};
+use super::rows::{FORMAT, FORMAT_KEY, Head, LEFT_PREFIX, Left, PIECE_BYTES, PIECES_MAX};
 use super::syncing::{Syncer, Syncing};
 use crate::store::{Record, StoreError};
 
@@ -347,13 +348,21 @@ impl Log {
         self.write(rows)
     }
 
-    /// Removes the pieces that were left when the process ended between two portions.
-    pub fn clean_up(&mut self) -> Result<(), StoreError> {
+    /// Gives the pieces that were left when the process ended between two portions, and removes those now that the next
+    /// version of their record would have under the same keys.
+    pub fn clean_up(&mut self) -> Result<Vec<Left>, StoreError> {
+        let mut all = Vec::new();
         for row in self.tree.scan_prefix(LEFT_PREFIX) {
             let (key, value) = row.map_err(unreadable)?;
-            self.remove_left(&[Left::read(&key, &value)?])?;
+            let left = Left::read(&key, &value)?;
+            let found = packs::look_up(&self.tree, &left.address)?;
+            let version = found.map(|(value, _)| Ok(Head::read(&value)?.0.version)).transpose()?;
+            match version {
+                Some(version) if version < left.version => self.remove_left(&[left])?,
+                _ => all.push(left),
+            }
         }
-        Ok(())
+        Ok(all)
     }
 }
 

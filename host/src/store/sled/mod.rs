@@ -141,7 +141,7 @@ impl SledStore {
     ) -> Result<Self, StoreError> {
         let lock = lock(folder)?;
         let began = Instant::now();
-        let (files, log) = Files::open(folder, cache_bytes)?;
+        let (files, log, left) = Files::open(folder, cache_bytes)?;
         let recovered = began.elapsed();
         let index = Arc::new(RwLock::new(load::read(&log.tree, later)?));
         let later = Later::begin(later, &files, &index)?;
@@ -164,7 +164,7 @@ impl SledStore {
             space: Arc::clone(&space),
             versions: Versions::begin(),
             progress: Arc::clone(&progress),
-            backlog: backlog::Backlog::default(),
+            backlog: backlog::Backlog::of(left),
             may_copy: false,
         };
         let thread = std::thread::Builder::new().name("store writer".to_owned());

@@ -91,11 +91,13 @@ impl SledStore {
     /// Has the store's files made anew.
     pub(super) async fn make_anew(&self) -> Result<Compacted, StoreError> {
         let _one = self.compacting.lock().await;
+        // What is removed already is not counted.
+        self.commit(Batch::cleared()).await?;
         self.estimate_copy().await?;
         let (done, outcome) = oneshot::channel();
         *self.files.wishes.to_replace.lock() = Some(done);
         // The writer looks at what is wanted after each batch.
-        if let Err(error) = self.commit(Batch::nothing()).await {
+        if let Err(error) = self.commit(Batch::cleared()).await {
             drop(self.files.wishes.to_replace.lock().take());
             return Err(error);
         }
@@ -119,10 +121,12 @@ impl SledStore {
     /// Has a copy made to be read.
     pub(super) async fn freeze(&self) -> Result<Box<dyn Snapshot>, StoreError> {
         let one = Arc::clone(&self.compacting).lock_owned().await;
+        // What is removed already is not counted.
+        self.commit(Batch::cleared()).await?;
         self.estimate_copy().await?;
         let (done, outcome) = oneshot::channel();
         *self.files.wishes.to_read.lock() = Some((done, one));
-        if let Err(error) = self.commit(Batch::nothing()).await {
+        if let Err(error) = self.commit(Batch::cleared()).await {
             drop(self.files.wishes.to_read.lock().take());
             return Err(error);
         }

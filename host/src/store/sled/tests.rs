@@ -266,7 +266,7 @@ fn a_folder_is_open_once_and_of_one_format() {
     store.files.live().tree.insert(FORMAT_KEY, b"99").unwrap();
     store.files.live().tree.flush().unwrap();
     drop(store);
-    assert!(matches!(SledStore::open(folder.path(), CACHE_BYTES), Err(StoreError::Damaged(_))));
+    assert!(matches!(SledStore::open(folder.path(), CACHE_BYTES), Err(StoreError::Unavailable(_))));
 }
 
 /// Rows under a prefix.
@@ -281,13 +281,13 @@ async fn pieces_stay_only_as_long_as_their_record() {
     for fill in 1..4 {
         store.commit(conformance::puts([(long(fill), Expect::Any)])).await.unwrap();
         // What it replaces goes before whatever comes next.
-        store.commit(Batch::nothing()).await.unwrap();
+        store.commit(Batch::cleared()).await.unwrap();
         assert_eq!(rows(&store, b"c"), (3 << 20) / PIECE_BYTES);
         assert_eq!(rows(&store, LEFT_PREFIX), 0);
     }
     let removal = Removal { kind: KIND, tenant: TENANT, id: "a".into(), expect: Expect::Any };
     store.commit(Batch { removals: vec![removal], ..Batch::default() }).await.unwrap();
-    store.commit(Batch::nothing()).await.unwrap();
+    store.commit(Batch::cleared()).await.unwrap();
     assert_eq!((rows(&store, b"c"), rows(&store, LEFT_PREFIX)), (0, 0));
 }
 
@@ -307,6 +307,7 @@ async fn pieces_that_nobody_has_go_at_the_next_opening() {
     store.files.live().tree.flush().unwrap();
     drop(store);
     let store = reopen(folder.path());
+    store.commit(Batch::cleared()).await.unwrap();
     assert_eq!((rows(&store, b"c"), rows(&store, LEFT_PREFIX)), ((3 << 20) / PIECE_BYTES, 0));
     let found = store.find(KIND, TENANT, &["kept"]).await.unwrap();
     assert_eq!(found[0].as_ref().unwrap().body.len(), 3 << 20);

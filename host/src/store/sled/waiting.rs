@@ -63,12 +63,6 @@ impl Waiting {
         tenants.all(|tenant| tenant == first).then_some(first)
     }
 
-    /// Whether somebody waits for all that was before it, down to the last piece that no record has any more.
-    pub fn is_nothing(&self) -> bool {
-        let Batch { puts, removals, of, .. } = &self.batch;
-        puts.is_empty() && removals.is_empty() && of.is_none()
-    }
-
     /// Whether its records have more pieces than are written in one go.
     pub fn is_large(&self) -> bool {
         let pieces: usize = self.batch.puts.iter().map(|put| pieces_of(&put.record)).sum();
@@ -149,7 +143,7 @@ impl<'a> Gathering<'a> {
         self.turns.next_if(|next| {
             size.add(next);
             // What was removed with this group is still to go.
-            size.fits() && !next.is_nothing()
+            size.fits() && !next.batch.clears
         })
     }
 

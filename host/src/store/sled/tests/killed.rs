@@ -71,7 +71,7 @@ async fn what_was_acknowledged_is_there_whenever_the_process_is_killed() {
                 store.commit(long(&before, bytes / 2)).await.unwrap();
             }
             // Files are copied one after the other: nothing of what was given up is to go meanwhile.
-            store.commit(Batch::nothing()).await.unwrap();
+            store.commit(Batch::cleared()).await.unwrap();
             let copy = left(folder.path());
             let killed = reopen(copy.path());
             let length = async |id: &str| {

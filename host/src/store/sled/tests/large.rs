@@ -55,7 +55,7 @@ async fn beside<T>(store: &SledStore, work: impl Future<Output = T>) -> (T, usiz
 
 /// Pieces of long bodies that there are, and notes of such as belong to no record; once all is done that was begun.
 async fn pieces(store: &SledStore) -> (usize, usize) {
-    store.commit(Batch::nothing()).await.unwrap();
+    store.commit(Batch::cleared()).await.unwrap();
     let tree = &store.files.live().tree;
     (tree.scan_prefix(b"c").count(), tree.scan_prefix(LEFT_PREFIX).count())
 }
@@ -279,27 +279,38 @@ async fn nobody_waits_for_what_others_left_to_be_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_goes_while_nothing_else_is_to_be_done_and_before_the_end() {
-    let (store, _folder) = open();
-    let long = || put(of(TENANT, "long", vec![1; 4 << 20]), Expect::Any);
+async fn what_is_left_goes_while_nothing_else_is_to_be_done_and_the_next_process_goes_on() {
+    let (store, folder) = open();
+    let long = || put(of(TENANT, "long", vec![1; 8 << 20]), Expect::Any);
     let removal = || {
         let id = "long".to_owned();
         let removals = vec![Removal { kind: KIND, tenant: TENANT, id, expect: Expect::Any }];
         Batch { removals, ..Batch::default() }
     };
-    store.commit(long()).await.unwrap();
-    store.commit(removal()).await.unwrap();
-    let began = std::time::Instant::now();
     let rows = |store: &SledStore| store.files.live().tree.scan_prefix(b"c").count();
-    while rows(&store) > 0 {
-        assert!(began.elapsed() < std::time::Duration::from_mins(1));
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    let gone = async |store: &SledStore| {
+        let began = std::time::Instant::now();
+        while rows(store) > 0 {
+            assert!(began.elapsed() < std::time::Duration::from_mins(1));
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
     store.commit(long()).await.unwrap();
     store.commit(removal()).await.unwrap();
-    let tree = store.files.live().tree.clone();
+    gone(&store).await;
+    store.commit(long()).await.unwrap();
+    store.commit(removal()).await.unwrap();
+    // Nobody waits for it at the end either.
     drop(store);
-    assert_eq!((tree.scan_prefix(b"c").count(), tree.scan_prefix(LEFT_PREFIX).count()), (0, 0));
+    let store = reopen(folder.path());
+    assert!(rows(&store) > 0);
+    // Made anew under the same id it has pieces of its own.
+    let small = 3 * super::PIECE_BYTES;
+    store.commit(put(of(TENANT, "long", vec![2; small]), Expect::Absent)).await.unwrap();
+    assert_eq!(pieces(&store).await, (3, 0));
+    assert_eq!(body(&store, TENANT, "long").await, Some(vec![2; small]));
+    store.commit(removal()).await.unwrap();
+    gone(&store).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
