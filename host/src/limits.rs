@@ -154,8 +154,7 @@ pub const JOBS_APART_MAX: usize = 64;
 pub const JOB_TRIES_MAX: u32 = 5;
 /// The same where its tenant's requests hold the memory that it needs: ten minutes.
 pub const JOB_TRIES_WITHOUT_MEMORY_MAX: u32 = 16;
-/// After how many seconds a run is worth trying again for which there was no room: about as long as compiling takes, and
-/// longer than most runs that hold memory.
+/// After how many seconds a run is tried again for which there was no room: longer than most runs that hold memory.
 pub const RUN_WAIT_SECONDS: u64 = 5;
 /// How long an asynchronous run waits for a slot before another one of its tenant has its turn, in milliseconds.
 pub const JOB_SLOT_WAIT_MS_MAX: u64 = 30_000;
@@ -179,8 +178,10 @@ pub const DELIVERIES_UNKNOWN_MAX: usize = 160;
 pub const DELIVERIES_UNKNOWN_PER_TENANT_MAX: usize = 64;
 /// The same, beside all these, to receivers that took long the last time.
 pub const DELIVERIES_SLOW_MAX: usize = 64;
-/// The same, of one tenant to receivers that took long the last time, a few for each.
+/// The same, of one tenant.
 pub const DELIVERIES_SLOW_PER_TENANT_MAX: usize = 16;
+/// The same, of one tenant to one receiver, while there are many.
+pub const DELIVERIES_PER_SLOW_RECEIVER_MAX: usize = 4;
 /// How long a receiver may take to answer, in milliseconds (decisions §8).
 pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;
 /// The wait before the second try of a delivery, in milliseconds (decisions §8).

@@ -315,9 +315,10 @@ fn limits() -> Vec<(&'static str, String)> {
         (
             "beside them, to slow ones",
             format!(
-                "{}, of a tenant {}, to one receiver 1",
+                "{}, of a tenant {}, to one receiver {}",
                 l::DELIVERIES_SLOW_MAX,
-                l::DELIVERIES_SLOW_PER_TENANT_MAX
+                l::DELIVERIES_SLOW_PER_TENANT_MAX,
+                l::DELIVERIES_PER_SLOW_RECEIVER_MAX
             ),
         ),
         ("what has ended", format!("removed after {}", time(l::SWEEP_INTERVAL_MS))),

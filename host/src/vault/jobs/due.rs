@@ -21,9 +21,9 @@ use super::queue::Queue;
 use super::receivers::Pace;
 use crate::crypto::keys::TenantKeys;
 use crate::limits::{
-    DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PROMPT_MAX, DELIVERIES_PROMPT_PER_TENANT_MAX,
-    DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX,
-    DELIVERIES_UNKNOWN_PER_TENANT_MAX, DELIVERY_WINDOW_MS,
+    DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_SLOW_RECEIVER_MAX, DELIVERIES_PROMPT_MAX,
+    DELIVERIES_PROMPT_PER_TENANT_MAX, DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX,
+    DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX, DELIVERY_WINDOW_MS,
 };
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
@@ -37,8 +37,6 @@ const LAST_PART: usize = 8;
 /// Slow receivers that are looked at in a turn, at most, until as many have something due as there are places for.
 const SLOW_LOOKED_AT: usize = 64;
 
-/// Of one tenant's, what is told at the same time to one slow receiver.
-const DELIVERIES_PER_SLOW_RECEIVER_MAX: usize = 4;
 /// What is due in as many milliseconds is taken for due at once.
 const DUE_AT_ONCE_MS: u64 = 500;
 
@@ -208,7 +206,10 @@ impl Vault {
     ) -> Result<Option<Stored<Delivery>>, Error> {
         let until = |ms: u64| {
             let by_then = due_within(Bound::Unbounded, Bound::Included(ms));
-            Filter::And(vec![due.clone(), by_then])
+            // Those that were not tried yet are reckoned as by a clock in doubt.
+            let to = Bound::Included(BY_DOUBT.saturating_add(ms));
+            let put_off = due_within(Bound::Included(BY_DOUBT), to);
+            Filter::And(vec![due.clone(), Filter::Or(vec![by_then, put_off])])
         };
         let (mut before, mut by) = (0, self.now().0);
         if self.any::<Delivery>(tenant, &until(by)).await? {
@@ -218,7 +219,7 @@ impl Vault {
                 *(if any { &mut by } else { &mut before }) = middle;
             }
         } else {
-            // What a clock in doubt put off.
+            // What a clock put off that was ahead.
             by = u64::MAX;
         }
         Ok(self.oldest::<Delivery>(tenant, &until(by), 1).await?.pop())

@@ -204,12 +204,12 @@ async fn all_of_them_together_leave_some_for_who_is_prompt() {
     assert_eq!(in_hand.deliveries().count(), DELIVERIES_PROMPT_PER_TENANT_MAX);
 }
 
-/// A delivery that was tried, and is due again since so many milliseconds.
-async fn due_since(vault: &Vault, tenant: TenantId, ms: u64) -> InvocationId {
+/// A delivery that is due since so many milliseconds, again if it was tried.
+async fn due_since(vault: &Vault, tenant: TenantId, (ms, tried): (u64, bool)) -> InvocationId {
     let (id, now) = (InvocationId(vault.draw_id()), vault.now());
     let later = Timestamp(now.0 + 1_000_000);
     let kept = json!({"id": id, "url": "https://example.com/hook", "status": "pending", "attempts": 1,
-        "tries": 1, "due_at": Timestamp(now.0 - ms), "ends_at": later, "expires_at": later, "created_at": now});
+        "tries": u8::from(tried), "in_doubt": !tried, "due_at": Timestamp(now.0 - ms), "ends_at": later, "expires_at": later, "created_at": now});
     let delivery: Delivery = from_json_text(kept.to_string().as_bytes()).unwrap();
     let mut change = vault.change(tenant).await.unwrap();
     change.put(&delivery, Expect::New).unwrap();
@@ -225,10 +225,17 @@ async fn of_a_slow_receiver_what_is_due_for_longest_comes_first_and_a_few_at_a_t
     let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
     // What was made first was tried again and again.
     let mut expected = Vec::new();
-    for ms in [1_000, 30_000, 60_000, 5_000, 90_000, 2_000] {
-        expected.push((ms, due_since(&vault, tenant, ms).await));
+    for (ms, tried) in [
+        (1_000, true),
+        (30_000, true),
+        (60_000, false),
+        (5_000, false),
+        (90_000, true),
+        (2_000, true),
+    ] {
+        expected.push((ms, due_since(&vault, tenant, (ms, tried)).await));
     }
-    let not_due = due_since(&vault, tenant, 0).await;
+    let not_due = due_since(&vault, tenant, (0, true)).await;
     expected.sort_unstable();
     expected.reverse();
     vault.0.queue.receivers.note(tenant, "example.com:443", Duration::from_secs(15));
