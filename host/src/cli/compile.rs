@@ -28,6 +28,16 @@ pub fn run(options: &CompileOptions) -> ExitCode {
 /// Takes from the process whatever it does not need, before it reads a byte of the component: it is the server's own user, to
 /// whom the control socket answers.
 fn shut_in() -> Result<(), Failure> {
+    close_others();
     confine::shut()?;
     system_calls::allow_compiling()
+}
+
+/// Closes whatever the server was started with beside its three streams: it would be open here, too.
+#[expect(unsafe_code, reason = "nothing safe closes what nobody here has opened")]
+fn close_others() {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: the call is handed no memory. Nothing of this process has a descriptor beside its streams yet: it has one
+    // thread, and what that opened before is closed.
+    let _ = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
 }
