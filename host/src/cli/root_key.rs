@@ -23,7 +23,7 @@ const LOOKED_AFTER: Duration = Duration::from_millis(20);
 /// Characters of what a command complained that are shown.
 const COMPLAINT_CHARS_MAX: usize = 1_000;
 /// Characters that may be a part of a key worth hiding.
-const KEY_PART_CHARS: usize = 16;
+const KEY_PART_CHARS: usize = 12;
 /// What is shown in their place.
 const HIDDEN: &str = "[hidden]";
 /// Permissions of others than the owner.
@@ -188,7 +188,7 @@ fn text(mut bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<String>, &'static str
 /// What a command said beside the key, to be put behind a sentence. Nothing in it may be a key.
 fn complaint(complained: &Receiver<Zeroizing<Vec<u8>>>, printed: &[u8]) -> String {
     let said = complained.recv().unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
+    let said = without_bytes(&String::from_utf8_lossy(&said));
     let printed = String::from_utf8_lossy(printed);
     let is_printed = |word: &str| {
         let word = word.trim_matches(|c: char| !is_of_base64(c));
@@ -213,6 +213,32 @@ fn complaint(complained: &Receiver<Zeroizing<Vec<u8>>>, printed: &[u8]) -> Strin
     if shown.is_empty() { shown } else { format!("; it said: {shown}") }
 }
 
+/// A text without rows of bytes, however these are told apart: `e6:40`, `\\xe6\\x40`, `[230, 64]`.
+fn without_bytes(text: &str) -> String {
+    let is_byte = |word: &str| {
+        let hex = word.strip_prefix("0x").or_else(|| word.strip_prefix('x')).unwrap_or(word);
+        let is_hex = hex.len() == 2 && hex.chars().all(|c| c.is_ascii_hexdigit());
+        is_hex || word.len() <= 3 && word.chars().all(|c| c.is_ascii_digit())
+    };
+    let (mut shown, mut row, mut count) = (String::new(), String::new(), 0);
+    let end = |shown: &mut String, row: &mut String, count: &mut usize| {
+        shown.push_str(if *count >= KEY_PART_CHARS { HIDDEN } else { row });
+        (*row, *count) = (String::new(), 0);
+    };
+    for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let word = part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        if word.is_empty() || is_byte(word) {
+            row.push_str(part);
+            count += usize::from(!word.is_empty());
+        } else {
+            end(&mut shown, &mut row, &mut count);
+            shown.push_str(part);
+        }
+    }
+    end(&mut shown, &mut row, &mut count);
+    shown
+}
+
 /// Whether a key in base64 may have it, by either alphabet, but for what fills it up at its end.
 fn is_of_base64(c: char) -> bool {
     c.is_ascii_alphanumeric() || "+/-_".contains(c)
@@ -225,7 +251,8 @@ fn without_keys(word: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let end = rest.find(|c| is_of_base64(c) != is_of_base64(first)).unwrap_or(rest.len());
         let (run, after) = rest.split_at(end);
-        let is_path = run.starts_with('/') || run.matches('/').count() > 2;
+        // A key without a capital letter is as good as none.
+        let is_path = run.contains('/') && !run.contains(|c: char| c.is_ascii_uppercase());
         let parts = run.split_inclusive(|c| is_path && c == '/');
         parts.for_each(|part| shown.push_str(if may_be_of_a_key(part) { HIDDEN } else { part }));
         rest = after;
@@ -239,7 +266,7 @@ fn may_be_of_a_key(run: &str) -> bool {
     let letters: Vec<bool> =
         run.chars().filter(char::is_ascii_alphabetic).map(|c| c.is_ascii_uppercase()).collect();
     let changes = letters.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    let is_drawn = run.contains(|c: char| c.is_ascii_digit()) || changes * 4 > run.len();
+    let is_drawn = run.contains(|c: char| c.is_ascii_digit()) || changes * 3 > run.len();
     run.len() >= KEY_PART_CHARS && is_drawn
 }
 
@@ -290,12 +317,19 @@ mod tests {
             let group = |pair: &[u8]| format!("{:02x}{:02x}", pair[0], pair[1]);
             KEY.as_bytes()[..32].chunks(2).map(group).collect::<Vec<_>>().join(between)
         });
+        let bytes = ["e6"; 32];
         let drawn = "5k96gDkhQ0z+Yb/7mWvTqJ3uRcXePLAoNFsd_8-2xOA=";
         for (said, expected) in [
             (format!("+ X={drawn} +"), "+ X=[hidden]= +"),
             (format!("{{\"Plaintext\":\"{drawn}\"}}"), "{\"Plaintext\":\"[hidden]=\"}"),
             (format!("key={drawn}, bad"), "key=[hidden]=, bad"),
             (format!("{} {}", &drawn[..22], &drawn[22..]), "[hidden] [hidden]="),
+            (drawn.replace(['0', '8'], "/"), "[hidden]="),
+            ([&drawn[..15], &drawn[15..30], &drawn[30..]].join(" "), "[hidden] [hidden] [hidden]="),
+            (bytes.join(":"), "[hidden]"),
+            (format!("b\"{}\"", bytes.map(|byte| format!("\\x{byte}")).concat()), "b\"[hidden]"),
+            (format!("bytes {:?}", [230; 32]), "bytes [hidden]"),
+            ("NotFoundException: NoSuchKey".to_owned(), "NotFoundException: NoSuchKey"),
             (hex, "[hidden]"),
             (format!("00000000: {spaced}"), "00000000: [hidden]"),
             (
