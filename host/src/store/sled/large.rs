@@ -134,6 +134,10 @@ impl Writer {
 
     /// Removes a portion of what is left, if there is any; whether there was.
     pub(super) fn remove_some(&mut self) -> bool {
+        if self.backlog.is_empty() {
+            return false;
+        }
+        self.progress.begin();
         // Until the store is protected another one writes.
         if self.guard.lock().is_none() {
             return false;

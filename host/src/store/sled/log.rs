@@ -356,7 +356,8 @@ impl Log {
             let (key, value) = row.map_err(unreadable)?;
             let left = Left::read(&key, &value)?;
             let found = packs::look_up(&self.tree, &left.address)?;
-            let version = found.map(|(value, _)| Ok(Head::read(&value)?.0.version)).transpose()?;
+            // One that cannot be read has no next version.
+            let version = found.and_then(|(value, _)| Some(Head::read(&value).ok()?.0.version));
             match version {
                 Some(version) if version < left.version => self.remove_left(&[left])?,
                 _ => all.push(left),
