@@ -109,12 +109,7 @@ impl Whole {
         let fuel_left = store.get_fuel().unwrap_or_default();
         let state = store.data();
         let memory_peak_bytes = state.memory.peak_bytes;
-        let has_acted = state.has_acted();
-        let result = result.map_err(
-            |failure: Failure| {
-                if has_acted { failure.after_acts() } else { failure }
-            },
-        );
+        let result = if state.has_acted() { result.map_err(Failure::after_acts) } else { result };
         // The instance goes before its memory is given back, and that before the slot.
         drop(store.into_data());
         drop(slot);
