@@ -138,8 +138,9 @@ impl Writer {
             return false;
         }
         self.progress.begin();
-        // Until the store is protected another one writes.
-        if self.guard.lock().is_none() {
+        // Until the store is protected another one writes. And it takes space before it gives any back: what others need
+        // most urgently goes first, and the next write looks again.
+        if self.guard.lock().is_none() || self.space.has_last_room_for(0).is_err() {
             return false;
         }
         let mut backlog = std::mem::take(&mut self.backlog);

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{LEFT_PREFIX, open, reopen};
 use crate::model::id::TenantId;
-use crate::store::conformance::{KIND, TENANT, record};
+use crate::store::conformance::{self, KIND, TENANT, record};
 use crate::store::sled::SledStore;
+use crate::store::sled::space::{Room, Space};
 use crate::store::{Batch, Expect, Put, Record, Removal, Store as _, StoreError, Unique};
 
 /// So large that it is written in a dozen portions.
@@ -311,6 +313,40 @@ async fn what_is_left_goes_while_nothing_else_is_to_be_done_and_the_next_process
     assert_eq!(body(&store, TENANT, "long").await, Some(vec![2; small]));
     store.commit(removal()).await.unwrap();
     gone(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_waits_for_a_disk_that_takes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    // So many questions are answered with much space, and those after them with this.
+    let disk = Arc::new(Mutex::new((u32::MAX, Room::Untold)));
+    let told = Arc::clone(&disk);
+    let space = Space::told(move || {
+        let (questions, then) = &mut *told.lock();
+        *questions = questions.saturating_sub(1);
+        if *questions == 0 { *then } else { Room::Untold }
+    });
+    let store = SledStore::open_within(folder.path(), 8 << 20, space).unwrap();
+    store.protect(conformance::protection(), Some(&mut conformance::Entries)).unwrap();
+    let whole = LARGE_BYTES.div_ceil(super::PIECE_BYTES);
+    let rows = || {
+        let tree = &store.files.live().tree;
+        (tree.scan_prefix(b"c").count(), tree.scan_prefix(LEFT_PREFIX).count())
+    };
+    for low in [Room::Free(60 << 20), Room::ReadOnly] {
+        store.commit(put(large(1), Expect::Absent)).await.unwrap();
+        let id = "large".to_owned();
+        let removals = vec![Removal { kind: KIND, tenant: TENANT, id, expect: Expect::Any }];
+        // The removal itself asks once.
+        *disk.lock() = (2, low);
+        store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
+        assert!(store.commit(put(of(OTHER, "small", vec![1]), Expect::Any)).await.is_err());
+        assert!(store.compact().await.is_err(), "{low:?}");
+        assert_eq!(rows(), (whole, 1), "{low:?}");
+        *disk.lock() = (u32::MAX, low);
+        assert_eq!(pieces(&store).await, (0, 0));
+    }
+    assert!(store.compact().await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
