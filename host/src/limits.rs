@@ -384,17 +384,17 @@ pub const ROOT_KEY_TEXT_BYTES_MAX: usize = 4 << 10;
 pub const RETIRED_KEY_MS: u64 = 10 * 60 * 1000;
 /// How often the store is compacted when the operator sets nothing, in seconds.
 pub const COMPACT_SECONDS_DEFAULT: u64 = 86_400;
-/// How long after its start a server looks whether the store is to be compacted, at most, in seconds: one that is started
-/// often is to get there too.
+/// How long after its start a server first looks whether to, at most, in seconds: one that is started often is to get there.
 pub const COMPACT_FIRST_SECONDS_MAX: u64 = 3_600;
 /// How often a server whose disk is full looks whether that gives space back, in seconds.
 pub const COMPACT_FULL_SECONDS: u64 = 300;
-/// Denied attempts of one actor and one kind that are logged one by one in [`DENIALS_WINDOW_MS`]; more are counted, and
-/// the log tells how many (decisions §10).
+/// Denied attempts of one actor and kind that are logged one by one in [`DENIALS_WINDOW_MS`]; more are counted (decisions §10).
 pub const DENIALS_LOGGED_MAX: u32 = 100;
 /// How long denied attempts are counted together, in milliseconds.
 pub const DENIALS_WINDOW_MS: u64 = 60_000;
-/// Counts of denied attempts that are kept at the same time; past that they are counted for the tenant alone.
+/// Counts of denied attempts that are kept at the same time; past that they name no actor.
 pub const DENIALS_COUNTED_MAX: usize = 100_000;
+/// The same, of one tenant.
+pub const DENIALS_COUNTED_TENANT_MAX: usize = 10_000;
 /// Log entries that one commit removes at the end of their time.
 pub const LOG_ENTRIES_REMOVED_AT_ONCE: usize = 500;

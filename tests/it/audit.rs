@@ -1,9 +1,12 @@
 //! The audit log as it is kept: denied attempts, how long entries stay, exports (decisions §10).
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use tokamak::clock::Clock as _;
+use tokamak::store::sled::{SledStore, Space};
 
 use crate::support::TestServer;
 use crate::support::binary::{Process, about, assert_sound};
@@ -65,6 +68,35 @@ async fn a_flood_of_denied_attempts_is_a_few_entries() {
     assert!(entries[0].get("trace_id").is_none() && entries[3].get("trace_id").is_some());
     blind.get("/tokens/number-1").await.expect(403);
     assert_eq!(denied(&server).await.len(), 104);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_full_disk_does_not_take_of_denied_attempts_is_told_of_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = Arc::new(AtomicU64::new(1 << 40));
+    let measured = Arc::clone(&free);
+    let space = Space::measured(move || Some(measured.load(Ordering::SeqCst)));
+    let store = SledStore::open_within(&folder.path().join("store"), 16 << 20, space).unwrap();
+    let store = Some(Arc::new(store) as _);
+    let server = TestServer::start_with(Setup { store, ..Setup::default() }).await;
+    let blind = server.application("private", &["token:create"], json!([])).await;
+    free.store(0, Ordering::SeqCst);
+    for number in 0..120 {
+        let answer = blind.get("/tokens/somebodys").await;
+        answer.expect(if number < 100 { 503 } else { 403 });
+    }
+    // Nor is the entry taken that is to tell of them, minute after minute.
+    for _ in 0..2 {
+        server.clock.advance_ms(60_000);
+        assert!(server.vault.log_counted_denials(false).await.is_err());
+    }
+    free.store(1 << 40, Ordering::SeqCst);
+    server.clock.advance_ms(60_000);
+    server.vault.log_counted_denials(false).await.unwrap();
+    let entries = denied(&server).await;
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!(entries[0]["message"], "Denied: token:read, 120 more times");
+    assert_eq!(entries[0]["operation"], "read");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -159,3 +159,36 @@ async fn new_tokens_remove_the_ended_ones_in_their_way_and_no_other() {
     assert_eq!(server.vault.sweep_ended().await.unwrap().0, 1);
     assert_eq!(logged(&server, "other", "Token expired").await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_erased_is_told_once_and_only_where_something_was() {
+    const ERASED: &str = "Token members erased";
+    let server = TestServer::start().await;
+    for id in ["taken-out", "changed", "left", "written-anew"] {
+        server.private.post("/tokens", card(id)).await.expect(201);
+    }
+    let taken_out = json!({"data": {"cvc": null}});
+    server.private.patch("/tokens/taken-out", taken_out).await.expect(200);
+    server.clock.advance_ms(HOUR_MS + 60_000);
+    // Written before the sweep came to it.
+    for id in ["changed", "written-anew"] {
+        let metadata = json!({"metadata": {"changed": "yes"}});
+        server.private.patch(&format!("/tokens/{id}"), metadata).await.expect(200);
+        assert_eq!(logged(&server, id, ERASED).await, 1, "{id}");
+    }
+    let anew = json!({"data": {"cvc": "456"}});
+    server.private.patch("/tokens/written-anew", anew).await.expect(200);
+    for (hours, counts) in [(0, [0, 1, 1, 1]), (2, [0, 1, 1, 2]), (2, [0, 1, 1, 2])] {
+        server.clock.advance_ms(hours * HOUR_MS);
+        server.vault.sweep_ended().await.unwrap();
+        for (id, count) in ["taken-out", "changed", "left", "written-anew"].iter().zip(counts) {
+            assert_eq!(logged(&server, id, ERASED).await, count, "{id} {hours}");
+        }
+    }
+    let log = server.management.get("/logs?entity_id=changed&size=100").await.expect(200);
+    let entries = log["data"].as_array().unwrap();
+    let at = |message: &str| entries.iter().position(|entry| entry["message"] == message).unwrap();
+    // Nobody asked for it.
+    assert!(at(ERASED) < at("Token updated"));
+    assert!(entries[at(ERASED)]["actor_id"].is_null() && entries[at(ERASED)]["trace_id"].is_null());
+}

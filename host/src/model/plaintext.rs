@@ -20,10 +20,13 @@ impl Plaintext {
     }
 
     /// Removes and wipes a member of an object.
-    pub fn remove_member(&mut self, name: &str) {
-        if let Some(mut member) = self.0.as_object_mut().and_then(|members| members.remove(name)) {
+    pub fn remove_member(&mut self, name: &str) -> bool {
+        let removed = self.0.as_object_mut().and_then(|members| members.remove(name));
+        let is_removed = removed.is_some();
+        if let Some(mut member) = removed {
             wipe(&mut member);
         }
+        is_removed
     }
 
     /// The value itself.

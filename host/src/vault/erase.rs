@@ -5,6 +5,8 @@
 //! start, with the compiled code of its formulas; then the store is compacted, so that the wrapped keys are in none of its
 //! files; then the note goes.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::audit::{Actor, Event};
@@ -132,10 +134,11 @@ impl Vault {
     async fn remove_all(&self, kind: Kind, tenant: TenantId) -> Result<usize, Error> {
         let mut removed = 0;
         loop {
-            let store = self.0.store.as_ref();
+            let store = Arc::clone(&self.0.store);
             // The log can be removed from its beginning only.
             let removals = if kind == super::record::kind::LOG {
-                store.oldest_entries(kind, tenant, u64::MAX, REMOVED_AT_ONCE)?
+                let look = move || store.oldest_entries(kind, tenant, u64::MAX, REMOVED_AT_ONCE);
+                tokio::task::spawn_blocking(look).await.map_err(Error::internal)??
             } else {
                 let (filter, start) = (Filter::All, Start::Offset(0));
                 let some = some_at_once(kind, REMOVED_AT_ONCE);

@@ -137,7 +137,7 @@ impl Vault {
             // No expression depends on what is erased: all give what they gave.
             token.index_anew();
             change.put(&token, Expect::Version(version))?;
-            token.event(Operation::Update, "Token members erased").map(Some)
+            token.erasure()
         };
         let due = (number::TRANSIENT_UNTIL, TRANSIENT_MS_MAX, Token::is_due);
         self.sweep_due(tenant, Filter::All, due, erase).await

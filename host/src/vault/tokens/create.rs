@@ -338,7 +338,7 @@ fn assemble(
         moved: false,
         audit: Audit::created(Some(permit.actor_id()), now),
     };
-    let token = Token { about, data: new.data, indexed: new.indexed };
+    let token = Token { about, data: new.data, indexed: new.indexed, erased: false };
     Draft { token, id_rule: new.id, tries: 0 }
 }
 

@@ -55,6 +55,8 @@ pub struct Token {
     pub data: Plaintext,
     /// What `search_indexes` evaluated to; kept in the index only, as keyed hashes.
     pub indexed: Vec<Zeroizing<String>>,
+    /// Whether the record it was read from has something that must not stay, and is not here any more.
+    pub erased: bool,
 }
 
 opaque!(Token);
@@ -242,7 +244,7 @@ mod tests {
                 .modified(Some(Uuid::nil()), Timestamp(2)),
         };
         let indexed = texts(SEARCH_INDEXES_MAX).map(Zeroizing::new).collect();
-        let token = Token { about, data: Plaintext::new(json!(1)), indexed };
+        let token = Token { about, data: Plaintext::new(json!(1)), indexed, erased: false };
         let keys = TenantKeys::draw(&SeededEntropy::new(1));
         let (terms, numbers, uniques) = found_by(&token, &keys).into_parts();
         assert_eq!((terms.len(), numbers.len(), uniques.len()), (TOKEN_TERMS_MAX, 3, 1));

@@ -97,7 +97,7 @@ pub fn write(token: &Token) -> Result<Wiped, Error> {
 pub fn read(text: &[u8]) -> Result<Token, Error> {
     let Some((short, data)) = short::begin::<Short<'_>>(text)? else {
         let Long { about, data } = from_json_text(text)?;
-        return Ok(Token { about, data: Plaintext::new(data), indexed: Vec::new() });
+        return Ok(Token { about, data: Plaintext::new(data), indexed: Vec::new(), erased: false });
     };
     let moved = data.starts_with(MOVED);
     let data = Plaintext::new(from_json_text(data)?);
@@ -126,7 +126,7 @@ pub fn read(text: &[u8]) -> Result<Token, Error> {
             modified_at: short.modified_ms.map(Timestamp),
         },
     };
-    Ok(Token { about, data, indexed: Vec::new() })
+    Ok(Token { about, data, indexed: Vec::new(), erased: false })
 }
 
 #[cfg(test)]
@@ -217,7 +217,7 @@ mod tests {
             cut in any::<prop::sample::Index>(),
         ) {
             let about = About { moved, ..about };
-            let kept = Token { about, data: Plaintext::new(data), indexed: Vec::new() };
+            let kept = Token { about, data: Plaintext::new(data), indexed: Vec::new(), erased: false };
             let short = write(&kept).unwrap();
             let back = read(&short).unwrap();
             prop_assert_eq!((long(&back), back.about.moved), (long(&kept), moved));
@@ -254,7 +254,12 @@ mod tests {
                 modified_at: Some(Timestamp(9)),
             },
         };
-        let mut token = Token { about, data: Plaintext::new(json!({"n": 2})), indexed: Vec::new() };
+        let mut token = Token {
+            about,
+            data: Plaintext::new(json!({"n": 2})),
+            indexed: Vec::new(),
+            erased: false,
+        };
         let id = |last: u8| [[16].as_slice(), &[0; 15], &[last]].concat();
         let expected = [
             [1, 0].as_slice(),

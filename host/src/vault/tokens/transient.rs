@@ -9,10 +9,12 @@ use super::Token;
 use crate::crypto::entropy::{Entropy, SeededEntropy};
 use crate::expression::{ExpressionError, Scope, Template, Work};
 use crate::limits::{CVC_RETENTION_MINUTES_MAX, EXPRESSION_WORK_BYTES_MAX};
+use crate::model::log::Operation;
 use crate::model::plaintext::Plaintext;
 use crate::model::time::Timestamp;
 use crate::token_type::TokenType;
 use crate::vault::Error;
+use crate::vault::audit::{Actor, Event};
 use crate::vault::effort::with_effort;
 use crate::vault::steady::is_beyond;
 use crate::vault::tenants::TenantSettings;
@@ -84,16 +86,19 @@ fn transients_in(kind: TokenType, data: &Value) -> impl Iterator<Item = &'static
 }
 
 impl Token {
-    /// Notes until when what `written` brought of transient members may stay.
+    /// Notes until when what `written` brought of transient members may stay, if there are any now.
     pub(super) fn retain_transients_of(
         &mut self,
         written: &Value,
         now: Timestamp,
         settings: TenantSettings,
     ) -> Result<(), Error> {
-        if transients_in(self.token_type()?, written).next().is_some() {
+        let kind = self.token_type()?;
+        if transients_in(kind, written).next().is_some() {
             let retention_ms = u64::from(settings.cvc_retention_minutes) * 60_000;
             self.about.transient_until = Some(Timestamp(now.0 + retention_ms));
+        } else if transients_in(kind, self.data.expose()).next().is_none() {
+            self.about.transient_until = None;
         }
         Ok(())
     }
@@ -126,8 +131,15 @@ impl Token {
         self.about.transient_until = None;
         if let Ok(kind) = self.token_type() {
             for name in kind.transient_members() {
-                self.data.remove_member(name);
+                self.erased |= self.data.remove_member(name);
             }
         }
+    }
+
+    /// What the log says of what was erased by the time that this is stored, whoever stores it.
+    pub(in crate::vault) fn erasure(&self) -> Result<Option<Event>, Error> {
+        let erased = || self.event(Operation::Update, "Token members erased");
+        let by_itself = |event: Event| event.by(Actor::SERVER).of_no_request();
+        Ok(self.erased.then(erased).transpose()?.map(by_itself))
     }
 }

@@ -194,13 +194,14 @@ impl Vault {
         stored: &Stored<Token>,
         token: &Token,
     ) -> Result<Result<TokenView, Lost>, Error> {
-        let event = token.event(Operation::Update, "Token updated")?;
+        let updated = token.event(Operation::Update, "Token updated")?;
+        let events = stored.entity.erasure()?.into_iter().chain([updated]).collect();
         let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
         let view = self.show_in_turn(token, transform).await?;
         let mut change = self.change(permit.tenant()).await?;
         change.put(token, Expect::Version(stored.version))?;
         permit.keep_answer(&mut change, &view)?;
-        match change.try_commit(permit.actor(), vec![event]).await? {
+        match change.try_commit(permit.actor(), events).await? {
             Ok(()) => Ok(Ok(view)),
             Err(StoreError::Taken { by: (_, id), .. }) => {
                 // What has these contents may have ended already; else it is found now.
@@ -236,7 +237,7 @@ impl Vault {
             audit: before.about.audit.modified(Some(permit.actor_id()), self.now()),
             ..before.about.clone()
         };
-        Ok(Token { about, data: new.data, indexed: new.indexed })
+        Ok(Token { about, data: new.data, indexed: new.indexed, erased: false })
     }
 
     /// Removes a token that an update made equal to another one, which is shown instead.
