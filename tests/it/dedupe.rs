@@ -52,6 +52,33 @@ async fn who_may_not_read_the_token_sees_its_outline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_several_the_oldest_that_the_caller_may_read_is_given() {
+    let server = TestServer::start().await;
+    for (id, container) in [("a-1", "/a/"), ("b-1", "/b/"), ("a-2", "/a/"), ("b-2", "/b/")] {
+        let body = json!({"id": id, "type": "token", "data": "same", "containers": [container],
+            "deduplicate_token": false});
+        server.private.post("/tokens", body).await.expect(201);
+        server.clock.advance_ms(1);
+    }
+    for (reads, expected) in [("/b/", "b-1"), ("/a/", "a-1"), ("/c/", "a-1"), ("/", "a-1")] {
+        let rules = json!([
+            {"description": "", "priority": 1, "permissions": ["token:create", "token:update"],
+                "container": "/", "transform": "redact"},
+            {"description": "", "priority": 2, "permissions": ["token:read"],
+                "container": reads, "transform": "reveal"}]);
+        let caller = server.application("private", &[], rules).await;
+        let body = json!({"type": "token", "data": "same", "containers": ["/b/"],
+            "deduplicate_token": true});
+        let found = caller.post("/tokens", body).await.expect(200);
+        assert_eq!(found["id"], expected, "{reads}");
+        let other = server.private.token("token", json!("other")).await;
+        let patch = json!({"data": "same", "deduplicate_token": true});
+        let found = caller.patch(&format!("/tokens/{other}"), patch).await.expect(200);
+        assert_eq!(found["id"], expected, "{reads}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_of_one_call_are_shown_as_if_they_had_come_one_after_the_other() {
     let server = TestServer::start().await;
     let both = json!([body("same"), body("same")]);

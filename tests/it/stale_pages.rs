@@ -217,3 +217,49 @@ async fn values_like_a_token_that_is_deleted_between_them_are_made_once() {
     assert_eq!((&made[2]["id"], &made[2]["_extras"]), (&json!(second), &deduplicated));
     assert_eq!(client.list("").await, [second]);
 }
+
+/// Deletes the oldest of three equal tokens once a request that is to be deduplicated has found it and before it is read;
+/// gives the answer.
+async fn beneath_a_look(
+    world: &World,
+    request: impl Future<Output = Answer> + Send + 'static,
+) -> Value {
+    let client = world.server.revealing().await;
+    for id in ["oldest", "kept", "newest"] {
+        let body = json!({"id": id, "type": "token", "data": "same", "deduplicate_token": false});
+        client.post("/tokens", body).await.expect(201);
+        world.server.clock.advance_ms(1);
+    }
+    let mut page = world.store.hook.hold_page(TOKEN, 0);
+    let mut request = tokio::spawn(request);
+    tokio::select! {
+        () = page.found() => {}
+        answer = &mut request => panic!("answered before: {}", answer.unwrap().text()),
+    }
+    client.delete("/tokens/oldest").await.expect(204);
+    page.let_go();
+    request.await.unwrap().expect(200)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_that_goes_while_it_is_read_is_not_the_only_one() {
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    let create = async move {
+        let body = json!({"type": "token", "data": "same", "deduplicate_token": true});
+        client.post("/tokens", body).await
+    };
+    let found = beneath_a_look(&world, create).await;
+    assert_eq!((&found["id"], &found["_extras"]), (&json!("kept"), &json!({"deduplicated": true})));
+
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    let other = json!({"id": "other", "type": "token", "data": "other"});
+    client.post("/tokens", other).await.expect(201);
+    let sender = client.clone();
+    let patch = json!({"data": "same", "deduplicate_token": true});
+    let update = async move { sender.patch("/tokens/other", patch).await };
+    let found = beneath_a_look(&world, update).await;
+    assert_eq!((&found["id"], &found["_extras"]), (&json!("kept"), &json!({"deduplicated": true})));
+    client.get("/tokens/other").await.expect(404);
+}

@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use super::filter::Lower;
 use super::request::{IdRule, NewToken, evaluate_id};
 use super::{About, CreateToken, Token, TokenView};
 use crate::crypto::hash;
@@ -13,18 +12,16 @@ use crate::crypto::keys::TenantKeys;
 use crate::expression::Scope;
 use crate::limits::ALIAS_TRIES_MAX;
 use crate::model::audit::Audit;
-use crate::model::id::TenantId;
 use crate::model::log::Operation;
 use crate::model::permission::Permission;
 use crate::model::permission::marker::TokenCreate;
 use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
-use crate::store::{Expect, Filter, Record, Start, StoreError};
+use crate::store::{Expect, StoreError};
 use crate::vault::audit::{Actor, Event};
 use crate::vault::effort::unless_crowded;
-use crate::vault::index::term;
 use crate::vault::permit::Permit;
-use crate::vault::record::{Entity as _, from_record, kind};
+use crate::vault::record::kind;
 use crate::vault::{Change, Error, Vault, let_go_of_all_but, opened_so_far};
 
 /// How often a set of drafts is put together anew because of what others did meanwhile.
@@ -36,14 +33,6 @@ struct Draft {
     /// How it gets its id, and another one when that is taken.
     id_rule: IdRule,
     tries: usize,
-}
-
-/// A token that was there before.
-pub(super) struct Existing {
-    /// As it is now.
-    pub(super) token: Token,
-    /// As it is stored.
-    pub(super) record: Record,
 }
 
 /// What becomes of a draft.
@@ -191,6 +180,7 @@ impl Vault {
         drafts: &Drafts,
     ) -> Result<Vec<Found>, Error> {
         let wants = |draft: &Draft| draft.token.about.deduplicate_token == Some(true);
+        let whose = (permit.tenant(), permit.rights());
         let mut found: Vec<Found> = Vec::with_capacity(drafts.0.len());
         for draft in &drafts.0 {
             let about = &draft.token.about;
@@ -201,7 +191,7 @@ impl Vault {
             };
             let becomes = if !wants(draft) {
                 Found::New
-            } else if let Some(existing) = self.duplicate(permit.tenant(), about, None).await? {
+            } else if let Some(existing) = self.duplicate(whose, about, None).await? {
                 Found::Existing(Box::new(existing.token))
             } else if let Some(earlier) = drafts.0.iter().zip(&found).position(same) {
                 Found::SameAs(earlier)
@@ -211,31 +201,6 @@ impl Vault {
             found.push(becomes);
         }
         Ok(found)
-    }
-
-    /// The oldest token with the same fingerprint, other than the one of this id.
-    pub(super) async fn duplicate(
-        &self,
-        tenant: TenantId,
-        about: &About,
-        other_than: Option<&str>,
-    ) -> Result<Option<Existing>, Error> {
-        let keys = self.keys(tenant).await?;
-        let same = Lower(&keys).term(term::FINGERPRINT, &[&about.fingerprint]);
-        let itself = Filter::Ids(other_than.into_iter().map(str::to_owned).collect());
-        let filter = Filter::And(vec![same, Filter::Not(Box::new(itself)), self.not_ended()]);
-        let newest = Start::Offset(0);
-        let total = self.0.store.page(Token::KIND, tenant, &filter, newest, 0).await?.total;
-        let Some(last) = total.checked_sub(1) else { return Ok(None) };
-        let slice = self.read_page(Token::KIND, tenant, &filter, (Start::Offset(last), 1)).await?;
-        let Some(record) = slice.records.into_iter().next() else { return Ok(None) };
-        // It may be sealed with a key that is newer than those at hand.
-        let keys = self.keys(tenant).await?;
-        let mut token = from_record::<Token>(&record, &keys)?.entity;
-        token.settle(self.now().0);
-        // It may have been given other contents after it was found by these.
-        let is_same = token.about.fingerprint == about.fingerprint;
-        Ok(is_same.then_some(Existing { token, record }))
     }
 
     /// Shows a token in place of one that was not made; one that the caller may not read, in outline.

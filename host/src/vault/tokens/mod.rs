@@ -5,6 +5,7 @@
 
 mod about;
 mod create;
+mod duplicate;
 mod filter;
 mod outline;
 mod page;

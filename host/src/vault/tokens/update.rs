@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::create::Existing;
+use super::duplicate::Existing;
 use super::request::{
     Containers, CreateToken, Indexes, MetadataPatch, NewToken, Source, TokenData, read_expiry,
     read_metadata,
@@ -158,7 +158,8 @@ impl Vault {
         }
         token.about.moved |= moved;
         if may_give_way(&mut token.about, &before.about, says_whether, settings) {
-            let existing = self.duplicate(permit.tenant(), &token.about, Some(id)).await?;
+            let whose = (permit.tenant(), permit.rights());
+            let existing = self.duplicate(whose, &token.about, Some(id)).await?;
             if let Some(existing) = existing {
                 return self.give_way(permit, &stored, existing).await;
             }
