@@ -99,3 +99,19 @@ async fn a_run_that_has_acted_and_lacks_memory_is_not_to_be_repeated_by_itself()
     let listed = server.management.get(&format!("/reactors/{reactor}/invocations")).await;
     assert_eq!(listed.expect(200)["data"][0]["error"], "Reactor Interrupted");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_is_one_that_has_sent_what_may_have_changed_something() {
+    let server = server().await;
+    let receiver = Receiver::start().await;
+    let limits = json!({"allowed_hosts": ["*"], "limits": {"memory_mb": 128}});
+    let formula = guests::formula(&server, "fetch", limits).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    for (method, status) in [("GET", 429), ("HEAD", 429), ("POST", 500), ("DELETE", 500)] {
+        let args = json!({"method": method, "url": receiver.url(), "holds_bytes": 60 << 20});
+        let path = format!("/reactors/{reactor}/react");
+        let answer = server.private.post(&path, json!({"args": args})).await;
+        let problem = answer.expect(status);
+        assert_eq!(problem["title"] == "Reactor Interrupted", status == 500, "{method} {problem}");
+    }
+}

@@ -52,7 +52,7 @@ pub struct Outgoing {
     /// Whether a request was begun that asks for more than to be told something.
     pub has_acted: bool,
     under_way: UnderWay,
-    /// Why there was no room for the answer that the run got last, if that is why it is none.
+    /// Why there was no room for an answer, if that is why the last request that failed did.
     pub no_room: Option<Refusal>,
     is_told: bool,
 }
@@ -91,15 +91,23 @@ impl Outgoing {
         Arc::new(Kept::of(self.memory.clone()))
     }
 
-    /// Notes whether there was room for the answer that the run gets. The operator is told once in a run.
-    fn note(&mut self, no_room: Option<Refusal>) {
+    /// Notes whether there was room for the answer that the run gets. The operator is told once in a run. Another answer that
+    /// came says nothing of one that did not; a request that failed otherwise may be what the run gives up for.
+    fn note(&mut self, answer: &Answer, no_room: Option<Refusal>) {
         if let Some(refusal) = no_room
             && !self.is_told
         {
             tracing::warn!(?refusal, "there is no room for a formula's request or its answer");
             self.is_told = true;
         }
-        self.no_room = no_room;
+        if no_room.is_some() || answer.is_err() {
+            self.no_room = no_room;
+        }
+    }
+
+    /// Notes that a request goes out: by most methods it may change something there.
+    fn goes_out(&mut self, request: &GuestHttpRequest) {
+        self.has_acted |= !SAFE.iter().any(|method| request.method.eq_ignore_ascii_case(method));
     }
 
     fn left(&self) -> Duration {
@@ -173,7 +181,7 @@ impl Outgoing {
             self.under_way.is_there(Ended { number, answer, no_room }, held);
             return Ok(number);
         }
-        self.has_acted |= !SAFE.iter().any(|method| request.method.eq_ignore_ascii_case(method));
+        self.goes_out(&request);
         let held = Held { counted: Some(counted), kept: Some(kept), ..Held::default() };
         let held = Arc::new(Mutex::new(held));
         let ahead = Arc::new(Notify::new());
@@ -201,7 +209,7 @@ impl Outgoing {
             }
         };
         let Some(Ended { number, answer, no_room, .. }) = next? else { return Ok(None) };
-        self.note(no_room);
+        self.note(&answer, no_room);
         Ok(Some((number, answer)))
     }
 }
@@ -212,14 +220,16 @@ impl http::Host for State {
         let (http, counted) = match self.outgoing.admit(&request) {
             Ok(admitted) => admitted,
             Err(Unsent { error, no_room }) => {
-                self.outgoing.note(no_room);
-                return Ok(Err(error));
+                let answer = Err(error);
+                self.outgoing.note(&answer, no_room);
+                return Ok(answer);
             }
         };
         let (request, kept) = (self.outgoing.bounded(request), self.outgoing.keep());
         if let Some(answer) = http.stood_in(&request, &kept) {
             return Ok(told(answer, &kept).0);
         }
+        self.outgoing.goes_out(&request);
         let growing = Arc::clone(&kept);
         let send = async move {
             let _counted = counted;
@@ -227,7 +237,7 @@ impl http::Host for State {
         };
         let answer = on_its_own_stack(send).await?;
         let (answer, no_room) = told(answer, &kept);
-        self.outgoing.note(no_room);
+        self.outgoing.note(&answer, no_room);
         Ok(answer)
     }
 

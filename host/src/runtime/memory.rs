@@ -9,9 +9,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
 use wasmtime::{Error, OutOfMemory, ResourceLimiter, Result};
 
@@ -84,12 +82,14 @@ impl Room {
 pub struct Part {
     room: Arc<Room>,
     taken: AtomicU64,
+    /// What its runs of the queue may still come to take.
+    promised: AtomicU64,
 }
 
 impl Part {
     /// The part of an owner that has nothing yet.
     pub fn of(room: &Arc<Room>) -> Self {
-        Self { room: Arc::clone(room), taken: AtomicU64::new(0) }
+        Self { room: Arc::clone(room), taken: AtomicU64::new(0), promised: AtomicU64::new(0) }
     }
 
     /// Takes so many bytes, if there are so many.
@@ -101,12 +101,19 @@ impl Part {
         })
     }
 
-    /// Takes what a run needs that comes to hold so many bytes, if there is as much; no more than three quarters of what the
-    /// part may have, since the owner's other runs, and what the host keeps for this one, are to have some too.
-    pub fn reserve(part: &Arc<Self>, bytes: u64) -> Option<Reserved> {
-        let beyond = bytes.saturating_sub(part.room.first).min(part.room.bytes_max / 8 * 3);
-        part.take(beyond).ok()?;
-        Some(Reserved { part: Arc::clone(part), bytes: beyond })
+    /// Promises a run of the queue what it may come to hold, if there is as much beside what its owner's runs hold, and what
+    /// others of the queue are promised; no more than three quarters of what the part may have, since what the host keeps for
+    /// it is to have some too. A promise takes nothing: it holds back other runs of the queue alone.
+    pub fn promise(part: &Arc<Self>, bytes: u64) -> Option<Promise> {
+        let Room { first, bytes_max, taken } = &*part.room;
+        let most = bytes_max / 2;
+        let bytes = bytes.saturating_sub(*first).min(most / 4 * 3);
+        if taken.load(Ordering::Relaxed).saturating_add(bytes) > *bytes_max {
+            return None;
+        }
+        let held = part.taken.load(Ordering::Relaxed);
+        add(&part.promised, bytes, most.saturating_sub(held))?;
+        Some(Promise { part: Arc::clone(part), bytes })
     }
 
     /// Gives back what was taken.
@@ -116,16 +123,25 @@ impl Part {
     }
 }
 
-/// Bytes that were taken for a run that has not begun. They go back when this is dropped.
+/// Bytes that a run may still come to take, as far as its owner's part was promised to it. Over when this is dropped.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct Promise {
     part: Arc<Part>,
     bytes: u64,
 }
 
-impl Drop for Reserved {
+impl Promise {
+    /// So much of it is taken now.
+    fn keep(&mut self, taken: u64) {
+        let kept = taken.min(self.bytes);
+        self.bytes -= kept;
+        self.part.promised.fetch_sub(kept, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Promise {
     fn drop(&mut self) {
-        self.part.give_back(self.bytes);
+        self.keep(self.bytes);
     }
 }
 
@@ -209,20 +225,19 @@ pub struct Memory {
     /// on without. A formula gives up for want of memory by a trap that may have any other cause, sooner or later, and
     /// after much else; so one that traps in the end is told of the memory it was refused first.
     pub refused: Option<Refusal>,
-    /// Told what it comes to hold.
-    peak: Option<Arc<Peak>>,
+    /// What it was promised.
+    promise: Option<Promise>,
 }
 
 impl Memory {
     /// For a run of a formula that may hold so many bytes.
     pub fn new(part: Arc<Part>, bytes_max: u64) -> Self {
-        Self { part, taken: 0, bytes: 0, bytes_max, peak_bytes: 0, refused: None, peak: None }
+        Self { part, taken: 0, bytes: 0, bytes_max, peak_bytes: 0, refused: None, promise: None }
     }
 
-    /// The same, with what was taken for it from the same part, which is this one's from here on, and who is told of it.
-    pub fn with(mut self, reserved: Option<Reserved>, peak: Option<Arc<Peak>>) -> Self {
-        self.taken += reserved.map_or(0, |mut reserved| std::mem::take(&mut reserved.bytes));
-        self.peak = peak;
+    /// The same, with what it was promised of the same part.
+    pub fn with(mut self, promise: Option<Promise>) -> Self {
+        self.promise = promise;
         self
     }
 
@@ -235,95 +250,21 @@ impl Memory {
             let step = missing.next_multiple_of(STEP_BYTES);
             // What is too small for a step may do without.
             let taken = self.part.take(step).map(|()| step);
-            self.taken += taken.or_else(|_| self.part.take(missing).map(|()| missing))?;
+            let taken = taken.or_else(|_| self.part.take(missing).map(|()| missing))?;
+            self.taken += taken;
+            self.promise.iter_mut().for_each(|promise| promise.keep(taken));
         }
         self.bytes = bytes;
-        if bytes > self.peak_bytes {
-            self.peak_bytes = bytes;
-            self.peak.iter().for_each(|peak| peak.see(bytes));
-        }
+        self.peak_bytes = self.peak_bytes.max(bytes);
         Ok(())
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // One that was refused some would have come to hold more.
-        if let Some(peak) = self.peak.as_ref().filter(|_| self.refused.is_none()) {
-            peak.end(self.peak_bytes);
-        }
         if self.taken > 0 {
             self.part.give_back(self.taken);
         }
-    }
-}
-
-/// How long the others of a formula wait for the first of its runs to tell how much they come to hold.
-const TOLD_AFTER: Duration = Duration::from_secs(10);
-
-/// What a run needs before it begins.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// Nobody knows yet: it is the one that tells.
-    Unknown,
-    /// That the one that tells does so.
-    Time,
-    /// So many bytes.
-    Bytes(u64),
-}
-
-/// How much memory the queued runs of an owner's formula come to hold.
-#[derive(Debug, Default)]
-pub struct Peak {
-    /// By those that have ended.
-    ended: AtomicU64,
-    /// By all, also while they go on.
-    seen: AtomicU64,
-    /// Since when the first goes on.
-    first: Mutex<Option<Instant>>,
-    /// Since when one waits for memory.
-    waits: Mutex<Option<Instant>>,
-}
-
-impl Peak {
-    /// What the next run needs, with something to spare.
-    pub(super) fn needs(&self) -> Needs {
-        let more = |bytes: u64| Needs::Bytes(bytes.saturating_add(bytes / 4));
-        match (self.ended.load(Ordering::Relaxed), &mut *self.first.lock()) {
-            (0, first @ None) => {
-                *first = Some(Instant::now());
-                Needs::Unknown
-            }
-            (0, Some(began)) if began.elapsed() < TOLD_AFTER => Needs::Time,
-            (0, Some(_)) => more(self.seen.load(Ordering::Relaxed)),
-            (ended, _) => more(ended),
-        }
-    }
-
-    /// Takes note of what a run holds.
-    fn see(&self, bytes: u64) {
-        self.seen.fetch_max(bytes, Ordering::Relaxed);
-    }
-
-    /// Takes note of a run that has ended. What one held that was far above all others is forgotten by and by.
-    fn end(&self, bytes: u64) {
-        let next = |before: u64| Some(bytes.max(before - before / 16));
-        let _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-    }
-
-    /// Whether one waits for memory for so long that it is to begin without; the next one waits as long again.
-    pub(super) fn has_waited(&self, long: Duration) -> bool {
-        let mut since = self.waits.lock();
-        let has_waited = since.get_or_insert_with(Instant::now).elapsed() >= long;
-        if has_waited {
-            *since = None;
-        }
-        has_waited
-    }
-
-    /// One has the memory that it waited for.
-    pub(super) fn has_it(&self) {
-        *self.waits.lock() = None;
     }
 }
 

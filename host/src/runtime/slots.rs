@@ -6,22 +6,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use super::call::Failure;
 use super::fair::Account;
-use super::memory::{Memory, Needs, Part, Peak, Reserved, Room};
+use super::memory::{Memory, Part, Promise, Room};
 
 #[cfg(test)]
 mod tests;
 
 /// Owners remembered before the idle ones are looked for.
 const OWNERS_MIN: usize = 64;
-/// Formulas of an owner of which it is remembered what they hold.
-const PEAKS_MAX: usize = 256;
+/// Formulas of an owner of which it is remembered that their runs wait for memory.
+const WAITS_MAX: usize = 256;
 
 /// All slots. Cloning shares them.
 #[derive(Clone)]
@@ -49,18 +49,24 @@ struct Owner {
     account: Account,
     /// What its runs hold of the memory of all.
     memory: Arc<Part>,
-    /// What the queued ones of each formula come to hold, by its digest.
-    peaks: Mutex<HashMap<String, Arc<Peak>>>,
+    /// Since when runs of the queue wait for memory, by their formula's digest.
+    waits: Mutex<HashMap<String, Instant>>,
 }
 
 impl Owner {
-    fn peak(&self, formula: &str) -> Arc<Peak> {
-        let mut peaks = self.peaks.lock();
-        if peaks.len() >= PEAKS_MAX && !peaks.contains_key(formula) {
-            // They are learned anew.
-            peaks.clear();
+    /// Whether a run of this formula waits for memory for so long that it is to begin without; the next waits as long again.
+    fn has_waited(&self, formula: &str, longest: Duration) -> bool {
+        let mut waits = self.waits.lock();
+        if waits.len() >= WAITS_MAX && !waits.contains_key(formula) {
+            // They wait anew.
+            waits.clear();
         }
-        Arc::clone(peaks.entry(formula.to_owned()).or_default())
+        let since = waits.entry(formula.to_owned()).or_insert_with(Instant::now);
+        let has_waited = since.elapsed() >= longest;
+        if has_waited {
+            waits.remove(formula);
+        }
+        has_waited
     }
 }
 
@@ -69,10 +75,8 @@ pub struct Slot {
     slots: Slots,
     owner: Arc<Owner>,
     number: u128,
-    /// Memory that was taken for it before it began.
-    reserved: Option<Reserved>,
-    /// What its formula's runs come to hold, if that is to be known.
-    peak: Option<Arc<Peak>>,
+    /// Memory that it was promised before it began.
+    promise: Option<Promise>,
 }
 
 impl Slots {
@@ -136,7 +140,7 @@ impl Slots {
     }
 
     fn taken(&self, number: u128, owner: &Arc<Owner>) -> Slot {
-        Slot { slots: self.clone(), owner: Arc::clone(owner), number, reserved: None, peak: None }
+        Slot { slots: self.clone(), owner: Arc::clone(owner), number, promise: None }
     }
 
     /// The one entry of an owner.
@@ -158,7 +162,7 @@ impl Slots {
                 waiting: AtomicU32::new(0),
                 account: Account::default(),
                 memory: Arc::new(Part::of(&self.0.room)),
-                peaks: Mutex::default(),
+                waits: Mutex::default(),
             })
         };
         Arc::clone(owners.by_number.entry(number).or_insert_with(made))
@@ -176,28 +180,19 @@ impl Slot {
         Arc::clone(&self.owner.memory)
     }
 
-    /// Takes as much memory as runs of this formula of its owner's come to hold, of which none may hold more than this; gives
-    /// whether the run may begin: with that, as the one that tells how much it is, or since it has waited for so long.
+    /// Whether a run of the queue may begin that may come to hold so many bytes: with these promised, or since runs of its
+    /// formula have waited for so long.
     pub fn has_memory_for(&mut self, formula: &str, bytes_max: u64, longest: Duration) -> bool {
-        let peak = self.owner.peak(formula);
-        let may_begin = match peak.needs() {
-            Needs::Unknown => true,
-            Needs::Time => false,
-            Needs::Bytes(bytes) => {
-                self.reserved = Part::reserve(&self.owner.memory, bytes.min(bytes_max));
-                if self.reserved.is_some() {
-                    peak.has_it();
-                }
-                self.reserved.is_some() || peak.has_waited(longest)
-            }
-        };
-        self.peak = Some(peak);
-        may_begin
+        self.promise = Part::promise(&self.owner.memory, bytes_max);
+        if self.promise.is_some() {
+            self.owner.waits.lock().remove(formula);
+        }
+        self.promise.is_some() || self.owner.has_waited(formula, longest)
     }
 
     /// The memory of the run, which may hold so many bytes.
     pub(super) fn memory_of_run(&mut self, bytes_max: u64) -> Memory {
-        Memory::new(self.memory(), bytes_max).with(self.reserved.take(), self.peak.take())
+        Memory::new(self.memory(), bytes_max).with(self.promise.take())
     }
 }
 

@@ -19,7 +19,7 @@ impl Outgoing {
     pub async fn answer_to(&mut self, number: u32) -> Result<Answer> {
         loop {
             if let Some(Ended { answer, no_room, .. }) = self.under_way.take(Some(number)) {
-                self.note(no_room);
+                self.note(&answer, no_room);
                 return Ok(answer);
             }
             let Some(wanted) = self.under_way.wanted.get(&number) else {

@@ -62,15 +62,15 @@ async fn answers_that_nobody_took_yet_are_memory_of_the_owners_runs() {
     for _ in 0..3 {
         let (_, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
         let no_room = matches!(answer, Err(Error::Unreachable(why)) if why == NO_ROOM);
-        // What is told is of the answer that was taken last.
-        assert_eq!(outgoing.no_room, no_room.then_some(Refusal::Owner));
         full += usize::from(no_room);
+        // Those that came do not make up for one that did not.
+        assert_eq!(outgoing.no_room, (full > 0).then_some(Refusal::Owner));
     }
     assert_eq!(full, 1);
     // Those that were taken make room.
     outgoing.begin(request(0)).unwrap();
     let (_, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
-    assert!(answer.is_ok() && outgoing.no_room.is_none());
+    assert!(answer.is_ok());
 }
 
 /// Breaks off after so much of an answer, unless it is asked with a body.

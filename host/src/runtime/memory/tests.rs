@@ -1,13 +1,10 @@
-use super::{
-    Kept, Memory, Needs, Part, Peak, Refusal, Room, STEP_BYTES, TOLD_AFTER, is_of_the_system,
-};
+use super::{Kept, Memory, Part, Refusal, Room, STEP_BYTES, is_of_the_system};
 use crate::limits::RUN_MEMORY_BYTES_FIRST as FIRST;
 use proptest::prelude::*;
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 use wasmtime::{Error, ResourceLimiter as _};
 
 const MIB: u64 = 1 << 20;
@@ -101,67 +98,40 @@ fn an_owner_has_half_of_it_and_others_have_theirs() {
 }
 
 #[test]
-fn what_was_reserved_for_a_run_is_there_for_it() {
+fn what_a_run_is_promised_holds_back_others_of_the_queue_and_nobody_else() {
     let (room, [a, b]) = room(16);
-    let reserved = Part::reserve(&a, FIRST + 5 * MIB);
-    assert_eq!((taken(&room), reserved.is_some()), (5 * MIB, true));
+    let promised = |part: &Part| part.promised.load(Ordering::Relaxed);
+    let first = Part::promise(&a, FIRST + 5 * MIB).unwrap();
+    assert_eq!((taken(&room), promised(&a)), (0, 5 * MIB));
+    assert!(Part::promise(&a, FIRST + 4 * MIB).is_none());
+    let second = Part::promise(&a, FIRST + 3 * MIB).unwrap();
+    // Whoever really grows has it.
     let mut other = Memory::new(Arc::clone(&a), 64 * MIB);
-    assert_eq!(grow(&mut other, FIRST + 4 * MIB), Err(Refusal::Owner));
-    assert!(Part::reserve(&a, FIRST + 4 * MIB).is_none());
-    let mut run = Memory::new(Arc::clone(&a), 64 * MIB).with(reserved, None);
-    grow(&mut other, FIRST + 3 * MIB).unwrap();
-    grow(&mut run, FIRST + 5 * MIB).unwrap();
-    assert_eq!(grow(&mut run, FIRST + 5 * MIB + 1), Err(Refusal::Owner));
-    drop((run, other));
-    // A run that never begins gives it back. A small one needs none, and none gets all that its owner may have.
-    drop(Part::reserve(&a, FIRST + MIB).unwrap());
-    assert_eq!(taken(&room), 0);
-    let little = Part::reserve(&a, FIRST).unwrap();
-    let much = Part::reserve(&b, 64 * MIB).unwrap();
-    assert_eq!((taken(&room), b.taken.load(Ordering::Relaxed)), (6 * MIB, 6 * MIB));
-    drop((little, much));
-    assert_eq!((taken(&room), a.taken.load(Ordering::Relaxed)), (0, 0));
-}
-
-#[test]
-fn what_runs_held_tells_what_the_next_needs() {
-    let (_, [part]) = room(64);
-    let peak = Arc::<Peak>::default();
-    let run = |bytes| {
-        let mut run = Memory::new(Arc::clone(&part), 64 * MIB).with(None, Some(Arc::clone(&peak)));
-        let _ = grow(&mut run, bytes);
-        run
-    };
-    // The first one tells; the others wait until it does.
-    assert_eq!([peak.needs(), peak.needs()], [Needs::Unknown, Needs::Time]);
-    let first = run(16 * MIB);
-    assert_eq!(peak.needs(), Needs::Time);
-    drop(first);
-    assert_eq!(peak.needs(), Needs::Bytes(20 * MIB));
-    drop(run(MIB));
-    assert_eq!(peak.needs(), Needs::Bytes((15 * MIB) * 5 / 4));
-    // One that was refused more says nothing, and one that was far above the others is forgotten.
-    drop(run(60 * MIB));
-    assert_eq!(peak.needs(), Needs::Bytes((15 * MIB) * 5 / 4));
-    (0..100).for_each(|_| drop(run(MIB)));
-    assert_eq!(peak.needs(), Needs::Bytes(MIB * 5 / 4));
-    // While the first goes on for long, what it holds by then is what is known.
-    let peak = Peak::default();
-    assert_eq!(peak.needs(), Needs::Unknown);
-    peak.see(8 * MIB);
-    *peak.first.lock() = Instant::now().checked_sub(TOLD_AFTER);
-    assert_eq!(peak.needs(), Needs::Bytes(10 * MIB));
-}
-
-#[test]
-fn nobody_waits_for_memory_for_ever() {
-    let (peak, long) = (Peak::default(), Duration::from_mins(1));
-    assert!(!peak.has_waited(long));
-    assert!(peak.has_waited(Duration::ZERO) && !peak.has_waited(long));
-    *peak.waits.lock() = Instant::now().checked_sub(2 * long);
-    // Who had it waits anew.
-    peak.has_it();
-    assert!(!peak.has_waited(long));
+    grow(&mut other, FIRST + 4 * MIB).unwrap();
+    drop(second);
+    assert!(Part::promise(&a, FIRST + 1).is_none());
+    drop(other);
+    // What a run takes is not promised any more, and what it has not taken is given up as it ends.
+    let mut run = Memory::new(Arc::clone(&a), 64 * MIB).with(Some(first));
+    grow(&mut run, FIRST + 2 * MIB).unwrap();
+    assert_eq!((taken(&room), promised(&a)), (2 * MIB, 3 * MIB));
+    grow(&mut run, FIRST + 7 * MIB).unwrap();
+    assert_eq!((taken(&room), promised(&a)), (7 * MIB, 0));
+    assert!(Part::promise(&a, FIRST + 2 * MIB).is_none());
+    drop(run);
+    // A small one needs none, and none is promised all that its owner may have.
+    let (little, much) = (Part::promise(&a, FIRST).unwrap(), Part::promise(&b, 64 * MIB).unwrap());
+    assert_eq!((promised(&a), promised(&b)), (0, 6 * MIB));
+    // What others hold cannot be promised, of all either.
+    let (mut one, mut two) =
+        (Memory::new(Arc::clone(&a), 64 * MIB), Memory::new(Arc::clone(&b), 64 * MIB));
+    grow(&mut one, FIRST + 8 * MIB).unwrap();
+    grow(&mut two, FIRST + 3 * MIB).unwrap();
+    drop(much);
+    let c = Arc::new(Part::of(&room));
+    assert!(Part::promise(&c, FIRST + 6 * MIB).is_none());
+    drop((little, one, two, Part::promise(&c, FIRST + 6 * MIB)));
+    assert_eq!((taken(&room), promised(&a), promised(&b), promised(&c)), (0, 0, 0, 0));
 }
 
 #[test]

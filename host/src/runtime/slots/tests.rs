@@ -1,7 +1,7 @@
 use super::{OWNERS_MIN, Slots};
 use crate::runtime::Failure;
 use crate::runtime::memory::Room;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// Longer than anything here takes, and never waited for to the end.
@@ -100,4 +100,23 @@ async fn owners_without_runs_are_forgotten() {
     }
     drop(held);
     assert!(slots.try_acquire(0).is_some());
+}
+
+#[tokio::test]
+async fn runs_of_the_queue_wait_for_what_they_may_hold_and_not_for_ever() {
+    let slots = Slots::new(4, 4, 0, Room::new(64 << 20, 4));
+    let take = || slots.try_acquire(1).unwrap();
+    let (long, much) = (Duration::from_mins(1), u64::MAX);
+    let mut first = take();
+    assert!(first.has_memory_for("a", much, long));
+    // The next one has no promise, and begins once it has waited; the one after it waits as long again.
+    let mut next = take();
+    assert!(!next.has_memory_for("a", much, long));
+    let before = Instant::now().checked_sub(2 * long).unwrap();
+    next.owner.waits.lock().insert("a".to_owned(), before);
+    assert!(!take().has_memory_for("b", much, long));
+    assert!(next.has_memory_for("a", much, long) && !next.has_memory_for("a", much, long));
+    // What a run was promised that never began is there for another.
+    drop(first);
+    assert!(next.has_memory_for("a", much, long) && next.owner.waits.lock().len() == 1);
 }

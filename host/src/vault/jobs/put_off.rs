@@ -57,12 +57,13 @@ impl PutOff {
         self.jobs.entry(tenant).or_default().insert(id, until);
     }
 
-    /// A run of a reactor could not be begun, and another is tried at a moment.
+    /// A run of a reactor could not be begun, and another is tried at a moment. Of the one by which it is tried that is known
+    /// better than before; of others that were taken before, the latest moment counts.
     pub fn try_at(&mut self, tenant: TenantId, reactor: ReactorId, by: InvocationId, at: Instant) {
         let tried = self.reactors.entry(tenant).or_default().entry(reactor);
         let tried = tried.or_insert(Tried { by: None, next: at });
-        tried.next = at.max(tried.next);
-        tried.by = tried.by.filter(|trier| *trier != by);
+        let is_trier = tried.by.take_if(|trier| *trier == by).is_some();
+        tried.next = if is_trier { at } else { at.max(tried.next) };
     }
 
     /// Whether a run of a reactor may be begun. Where one could not be, one is tried now and then, as often as it comes, and

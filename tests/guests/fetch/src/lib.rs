@@ -1,8 +1,9 @@
 //! A formula without the SDK that sends requests: the contract, wit-bindgen and a JSON parser.
 //!
 //! `args`: `method`, `url`, `headers` (an array of pairs), `body` (text) or `body_bytes` (so many), `timeout_ms`,
-//! `redirects`; and `times`, for how often it is sent. It answers with what came of the last: `status`, `headers`,
-//! `body` (text), `body_bytes`; or `error` and `reason`. `made` is how often it was sent until one failed.
+//! `redirects`; `times`, for how often it is sent, and `holds_bytes`, for what it takes of memory then. It answers with
+//! what came of the last: `status`, `headers`, `body` (text), `body_bytes`; or `error` and `reason`. `made` is how often
+//! it was sent until one failed.
 //!
 //! With `all`, an array of such requests, it begins each of them, and answers with what came of those that `order` names, by
 //! their places and in this order; the rest it gives up first.
@@ -33,6 +34,8 @@ impl Guest for Fetch {
                 break;
             }
         }
+        let held = vec![1_u8; args["holds_bytes"].as_u64().unwrap_or_default() as usize];
+        std::hint::black_box(&held);
         told["made"] = made.into();
         Ok(Response { raw: Some(told.to_string()), tokenize: None })
     }
