@@ -4,6 +4,14 @@ import { decide, grants, sameRights } from "./access.js";
 import { jsonFrom } from "./format.js";
 import { forgetRead, holder, noteFailure, now, problemOf as problemIn, redraw } from "./state.js";
 
+/**
+ * How long an answer is waited for in silence, in milliseconds: until it begins, and for each further piece of it. Rights are
+ * read before a page opens, which goes on without them.
+ */
+const PATIENCE_MS = { rights: 10_000, read: 30_000, change: 60_000, run: 120_000 };
+/** What a slow line carries: what is sent by it is waited for as well. */
+const SLOW_BYTES_PER_MS = 64;
+
 /** An answer that is an error, with the problem that the server described. */
 export class Refusal extends Error {
   constructor(problem) {
@@ -142,7 +150,7 @@ export async function readKeysAgain() {
 async function readAgain(key) {
   const before = key.application;
   try {
-    key.application = (await send(key, "GET", "/applications/key", {})).body;
+    key.application = (await send(key, "GET", "/applications/key", { patience: PATIENCE_MS.rights })).body;
     key.unread = undefined;
   } catch (refusal) {
     // What stands before the server may want something else to be proved, and says nothing of the key.
@@ -233,9 +241,10 @@ async function send(key, method, path, options) {
   }
   const change = changeOf({ key, method, path, body });
   if (change?.name) headers.set("SVC-IDEMPOTENCY-KEY", change.name);
-  const own = { cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" };
+  const waiting = { ending: new AbortController(), patience: options.patience ?? patienceOf(change, body) };
+  const own = { cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer", signal: waiting.ending.signal };
   try {
-    const answer = await answered(key, () => new Request(path, { method, headers, body, ...own }), options.text);
+    const answer = await answered(key, () => new Request(path, { method, headers, body, ...own }), waiting, options.text);
     asked.changes = asked.changes.filter((one) => one !== change);
     return answer;
   } catch (refusal) {
@@ -244,19 +253,54 @@ async function send(key, method, path, options) {
   }
 }
 
+/** How long a request may stay without an answer. One that changes nothing may be sent again at any time. */
+function patienceOf(change, body) {
+  if (!change) return PATIENCE_MS.read;
+  const own = change.path.endsWith("/react") ? PATIENCE_MS.run : PATIENCE_MS.change;
+  return own + (body?.length ?? 0) / SLOW_BYTES_PER_MS;
+}
+
+/** Waits for what comes next of a request, and breaks it off where that is too long: a server may hang, or a line be cut. */
+async function heard({ ending, patience }, work) {
+  const timer = setTimeout(() => ending.abort(), patience);
+  try {
+    return await work;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** What is answered, if it is a success. */
-async function answered(key, request, asText) {
+async function answered(key, request, waiting, asText) {
   let response;
   try {
-    response = await key.send(request());
+    response = await heard(waiting, key.send(request()));
   } catch {
-    lost("No answer", "The server cannot be reached.");
+    lost("No answer", why(waiting, "The server cannot be reached."));
   }
-  const text = await response.text().catch(() => lost("No whole answer", "The server's answer broke off."));
+  const more = { ...waiting, patience: Math.min(waiting.patience, PATIENCE_MS.read) };
+  const text = await textOf(response, more).catch(() => lost("No whole answer", why(more, "The server's answer broke off.")));
   if (!response.ok) throw new Refusal(problemOf(response, text));
   const body = asText ? text : parsed(text);
   if (response.headers.get("svc-idempotent-replay") === "true" && body instanceof Object) repeated.add(body);
   return { status: response.status, body };
+}
+
+/** The text of an answer, which may be long and slow for as long as more of it comes. */
+async function textOf(response, waiting) {
+  if (!response.body) return response.text();
+  const pieces = response.body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (;;) {
+    const { done, value } = await heard(waiting, pieces.read());
+    if (done) return text + decoder.decode();
+    text += decoder.decode(value, { stream: true });
+  }
+}
+
+function why({ ending, patience }, otherwise) {
+  return ending.signal.aborted ? `Nothing came from the server for ${Math.round(patience / 1000)} seconds.` : otherwise;
 }
 
 function lost(title, detail) {

@@ -3,6 +3,7 @@
 
 import { session } from "./api.js";
 import { restartFields } from "./fields.js";
+import { marked, markedText } from "./format.js";
 import { allUnkept, forgetKept } from "./issued.js";
 import { html, nothing } from "./lit.js";
 import { notices } from "./notices.js";
@@ -144,7 +145,7 @@ function nameDocument() {
   const heading = document.querySelector("main h1")?.cloneNode(true);
   if (!heading) return;
   for (const id of heading.querySelectorAll("code")) id.remove();
-  document.title = `${heading.textContent.trim()} · Tokamak console`;
+  document.title = `${markedText(heading.textContent.trim())} · Tokamak console`;
 }
 
 /** Where those who hear the page go on. Some headings wait for what the page is about. */
@@ -263,7 +264,7 @@ function navigation() {
   return html`<nav id="pages" class=${menuOpen ? "pages open" : "pages"} aria-label="Console">
     <ul>${PAGES.map(link)}</ul>
     <p class="small keys">
-      ${session.keys.map((key) => html`<span><bdi>${key.name}</bdi>${key.name.toLowerCase() === key.type ? nothing : html` <em>${key.type}</em>`}</span>`)}
+      ${session.keys.map((key) => html`<span><bdi>${marked(key.name)}</bdi>${key.name.toLowerCase() === key.type ? nothing : html` <em>${key.type}</em>`}</span>`)}
     </p>
   </nav>`;
 }

@@ -1,6 +1,6 @@
 // Forms and their fields. What a server finds wrong with a member stands at the field that the member comes from.
 
-import { jsonFrom, roundedIn } from "./format.js";
+import { jsonFrom, markedText, roundedIn } from "./format.js";
 import { faultIn } from "./json_fault.js";
 import { html, nothing } from "./lit.js";
 import { joined } from "./parts.js";
@@ -87,7 +87,7 @@ export function selectField(label, held, name, options, settings = {}) {
   };
   const control = (id, described, faulty) => html`<select
     id=${id} ?required=${settings.required} aria-describedby=${described} aria-invalid=${faulty} @change=${changed}>
-    ${pairs.map(([value, text]) => html`<option value=${value} .selected=${(held[name] ?? "") === value}>${text}</option>`)}
+    ${pairs.map(([value, text]) => html`<option value=${value} .selected=${(held[name] ?? "") === value}>${markedText(text)}</option>`)}
   </select>`;
   return field(label, control, settings.hint, settings.at);
 }

@@ -1,5 +1,13 @@
 // How values are written for people, and numbers read as they were written.
 
+import { html } from "./lit.js";
+
+/** One picture, of several characters, of which some alone would not be seen. */
+const PICTURE = /\p{Extended_Pictographic}[\ufe0e\ufe0f]?\p{EMod}?(?:\u200d\p{Extended_Pictographic}\ufe0f?\p{EMod}?)*|[#*\d]\ufe0f\u20e3/u;
+/** What leaves no mark where it is shown, or turns the order of what is around it. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800]/u;
+const PICTURES_OR_UNSEEN = new RegExp(`(${PICTURE.source}|${UNSEEN.source})`, "u");
+
 const PIECE_LENGTH = 2000;
 const numbers = new Intl.NumberFormat("en");
 // One zone for everybody, which is named: people in several look at the same record, and searches are by days of it.
@@ -113,6 +121,33 @@ export function pretty(value) {
 export function compact(value, max = 120) {
   const text = typeof value === "string" ? value : JSON.stringify(value);
   return text.length > max ? `${[...text.slice(0, 2 * max)].slice(0, max).join("")}…` : text;
+}
+
+/**
+ * A name or an id with what nobody would see in it: two that look alike may be two, and one of nothing else would be no link.
+ * What stands there stays what it is, so that it can be selected.
+ */
+export function marked(text) {
+  if (!UNSEEN.test(text)) return text;
+  return pieces(text).map((piece) => (isUnseen(piece) ? html`<span class="unseen" data-sign=${numbered(piece)}>${piece}</span>` : piece));
+}
+
+/** The same where there is place for nothing but text. */
+export function markedText(text) {
+  return UNSEEN.test(text) ? pieces(text).map((piece) => (isUnseen(piece) ? `[${numbered(piece)}]` : piece)).join("") : text;
+}
+
+function pieces(text) {
+  return text.split(PICTURES_OR_UNSEEN).filter((piece) => piece !== "");
+}
+
+/** A picture has more than one character, and one of those may be unseen. */
+function isUnseen(piece) {
+  return [...piece].length === 1 && UNSEEN.test(piece);
+}
+
+function numbered(sign) {
+  return `U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
 /** A text in pieces of some thousand characters: to lay out a long one whole takes some browsers minutes, if it is not Latin. */

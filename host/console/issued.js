@@ -1,6 +1,7 @@
 // Keys that were made here. The server tells a key in the answer to one request and never again: it stays, whatever is read or
 // forgotten meanwhile, until somebody says that it is kept or signs out.
 
+import { marked, markedText } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { notify, outdate, said } from "./notices.js";
 import { copyable } from "./parts.js";
@@ -69,7 +70,7 @@ export function unkeptOf(id) {
   return {
     isOfKey: true,
     title: WITHOUT,
-    text: html`The key of “<bdi>${one.name}</bdi>” was just made, is shown once and was not copied: nobody can read it again.`,
+    text: html`The key of “<bdi>${marked(one.name)}</bdi>” was just made, is shown once and was not copied: nobody can read it again.`,
     letGo: () => {
       one.isKept = true;
     },
@@ -80,7 +81,7 @@ export function unkeptOf(id) {
 export function allUnkept() {
   const coming = ({ name }) => ({
     title: WITHOUT,
-    text: html`A key of “<bdi>${name}</bdi>” is being made. It will be shown once, and nobody can read it if you do not wait for it.`,
+    text: html`A key of “<bdi>${marked(name)}</bdi>” is being made. It will be shown once, and nobody can read it if you do not wait for it.`,
     letGo: () => {},
   });
   return [...Object.keys(held.keys).map(unkeptOf).filter(Boolean), ...[...held.coming].map(coming)];
@@ -94,7 +95,7 @@ export function issued(id) {
 
 /** All of them, for who cannot look at each where it belongs: perhaps no key of the tab reads applications any more. */
 export function allIssued() {
-  return Object.values(held.keys).map((made) => box(made, `issued-${made.id}`, html`The key of “<bdi>${made.name}</bdi>”`));
+  return Object.values(held.keys).map((made) => box(made, `issued-${made.id}`, html`The key of “<bdi>${marked(made.name)}</bdi>”`));
 }
 
 function box(made, id, what) {
@@ -107,12 +108,12 @@ function box(made, id, what) {
     tell("The page can be left");
     queueMicrotask(() => document.getElementById(id)?.focus());
   };
-  return html`<div class="good-news" id=${id} role="group" aria-label=${`The key of ${made.name}`} tabindex="-1">
+  return html`<div class="good-news" id=${id} role="group" aria-label=${markedText(`The key of ${made.name}`)} tabindex="-1">
     <p>${what}, shown this once:</p>
     <p>${copyable(made.key, `key of ${made.name}`, kept)}</p>
     ${made.isKept
       ? html`<p class="small">It is gone from here when this page is left.</p>`
-      : html`<p class="row"><button type="button" class="quiet" aria-label=${`I have kept it, of ${made.name}`} @click=${put}>I have kept it</button>
+      : html`<p class="row"><button type="button" class="quiet" aria-label=${markedText(`I have kept it, of ${made.name}`)} @click=${put}>I have kept it</button>
           <span class="small">Nobody can read it again once it is gone from here.</span></p>`}
   </div>`;
 }

@@ -1,5 +1,6 @@
 // What is told above every page until it is put away: rights that have changed, and what ended after its page was left.
 
+import { marked } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { holder, redraw, tell } from "./state.js";
 
@@ -10,7 +11,7 @@ const held = holder(() => ({ notices: [] }));
 /** A sentence with names in it, as a `text` and as a `view`, in which a name that is written the other way turns nothing around. */
 export function said(pieces, ...names) {
   const texts = pieces.map((piece, index) => piece + (names[index]?.text ?? names[index] ?? ""));
-  const isolated = (name) => name?.view ?? html`<bdi>${name}</bdi>`;
+  const isolated = (name) => name?.view ?? html`<bdi>${marked(name)}</bdi>`;
   return { text: texts.join(""), view: pieces.map((piece, index) => [piece, index < names.length ? isolated(names[index]) : nothing]) };
 }
 

@@ -2,7 +2,7 @@
 
 import { session } from "./api.js";
 import { html, nothing } from "./lit.js";
-import { brief, compact, count, counted, inPieces, plural, sharedNames, utcTime } from "./format.js";
+import { brief, compact, count, counted, inPieces, marked, markedText, plural, sharedNames, utcTime } from "./format.js";
 import { notify } from "./notices.js";
 import { holder, load, redraw, tell } from "./state.js";
 
@@ -101,7 +101,7 @@ export function time(text) {
 export function who(id, text = id) {
   const all = session.keys.map((key) => key.application);
   const known = all.find((one) => one.id === id);
-  return known ? html`<span title=${id}>${named(known, sharedNames(all))}</span>` : html`<code title=${id}>${text}</code>`;
+  return known ? html`<span title=${id}>${named(known, sharedNames(all))}</span>` : html`<code title=${id}>${marked(text)}</code>`;
 }
 
 /** When something was done, and by whom; of what ships or was made at the command line nobody is known. */
@@ -111,7 +111,7 @@ export function act(at, by) {
 
 /** The name of an entry, with the end of its id where it is one of those that others have, too. */
 export function named({ id, name }, shared) {
-  return html`<bdi>${name}</bdi>${shared.has(name) ? html` <code class="small brief" title=${id}>${brief(id)}</code>` : nothing}`;
+  return html`<bdi>${marked(name)}</bdi>${shared.has(name) ? html` <code class="small brief" title=${id}>${brief(id)}</code>` : nothing}`;
 }
 
 /** A word with a colour that says the same. */
@@ -142,9 +142,9 @@ export function facts(rows) {
  * roles say that it is a row still. `heads` are texts, `rows` lists of cells.
  */
 export function table(caption, heads, rows) {
-  return html`<div class="scroll" role="region" aria-label=${caption} tabindex="0">
+  return html`<div class="scroll" role="region" aria-label=${markedText(caption)} tabindex="0">
     <table role="table">
-      <caption class="polite">${caption}</caption>
+      <caption class="polite">${markedText(caption)}</caption>
       <thead role="rowgroup"><tr role="row">${heads.map((head) => html`<th scope="col" role="columnheader">${head}</th>`)}</tr></thead>
       <tbody role="rowgroup">
         ${rows.map((cells) => html`<tr role="row">
@@ -192,8 +192,8 @@ export function copyable(text, label, copied = () => {}) {
   };
   // Browsers offer the clipboard to secure origins only; elsewhere the text can be selected.
   const able = globalThis.navigator?.clipboard !== undefined;
-  return html`<span class="copyable"><code>${text}</code>
-    ${able ? html`<button type="button" class="quiet small" @click=${copy} aria-label=${`Copy ${label}`}>Copy</button>` : nothing}
+  return html`<span class="copyable"><code>${marked(text)}</code>
+    ${able ? html`<button type="button" class="quiet small" @click=${copy} aria-label=${markedText(`Copy ${label}`)}>Copy</button>` : nothing}
   </span>`;
 }
 

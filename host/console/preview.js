@@ -3,7 +3,7 @@
 import { SHOWS_DATA, TOKEN_RIGHTS, asContainer, decide, fed, seen } from "./access.js";
 import { ask, may } from "./api.js";
 import { textField } from "./fields.js";
-import { compact } from "./format.js";
+import { compact, marked } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { badge, shown, table } from "./parts.js";
 import { load } from "./state.js";
@@ -55,7 +55,7 @@ function sample(application, held) {
   });
   const shownRow = ({ id, containers }) => {
     const rule = decide(application, "token:read", containers);
-    return [html`<code>${compact(id, 40)}</code>`, html`<code>${containers.join(" ")}</code>`, sees("token:read", rule), rule ? by(rule) : "no rule"];
+    return [html`<code>${marked(compact(id, 40))}</code>`, html`<code>${containers.join(" ")}</code>`, sees("token:read", rule), rule ? by(rule) : "no rule"];
   };
   return html`<div class="row"><button type="button" class="quiet" @click=${look}>Try it on the newest tokens</button></div>
     ${shown(held.sample, (tokens) => table("What it would see of the newest tokens", ["Token", "Containers", "Sees data as", "Decided by"], tokens.map(shownRow)))}`;

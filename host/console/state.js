@@ -1,5 +1,7 @@
 // What the page knows while it is open. Nothing of it is written anywhere: to close or reload the tab forgets it all.
 
+import { markedText } from "./format.js";
+
 const resets = [];
 let draw = () => {};
 let asked = false;
@@ -131,8 +133,9 @@ export function viewOf(what, id) {
 }
 
 /** Tells those who hear the page rather than see it. What is told of a page goes with it, but for what `leads` to the next one. */
-export function tell(text, { leads = false } = {}) {
+export function tell(words, { leads = false } = {}) {
   const place = document.getElementById("told");
+  const text = markedText(words);
   // The same words twice would not be read twice.
   place.textContent = place.textContent === text ? `${text} ` : text;
   leading = leads;

@@ -1,7 +1,13 @@
 //! Forms of the console while they are being saved: they are not left without a question, nothing is written in them that
-//! would not be sent, and whoever is asked is where they were when it is known how that ended.
+//! would not be sent, and whoever is asked is where they were when it is known how that ended. Of a server that hangs nothing
+//! is waited for without end.
+
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::support::TestServer;
 use crate::support::browser::Browser;
@@ -208,5 +214,129 @@ async fn what_others_changed_is_not_taken_while_a_token_is_saved() {
     browser.wait_for("The token is changed.");
     let kept: Value = server.private.get("/tokens/one").await.expect(200);
     assert_eq!(kept["metadata"], json!({"a": "mine", "b": "2"}));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// What comes through of answers.
+#[derive(Clone, Copy, Debug)]
+enum Passing {
+    All,
+    Nothing,
+    /// Heads, and the first byte of what follows.
+    Heads,
+}
+
+/// Stands before a server, which does what it is asked: gives its address, and what says how much of the answers comes
+/// through.
+async fn before(server: &TestServer) -> (SocketAddr, watch::Sender<Passing>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (passing, told) = watch::channel(Passing::All);
+    let server = server.address();
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let far = TcpStream::connect(server).await.unwrap();
+            tokio::spawn(pass(near, far, told.clone()));
+        }
+    });
+    (address, passing)
+}
+
+/// Passes on what is asked, and of what is answered as much as comes through.
+async fn pass(near: TcpStream, far: TcpStream, passing: watch::Receiver<Passing>) {
+    let (mut asked, mut answers) = near.into_split();
+    let (mut answered, mut asks) = far.into_split();
+    tokio::spawn(async move { tokio::io::copy(&mut asked, &mut asks).await });
+    let mut piece = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = answered.read(&mut piece).await {
+        let now = *passing.borrow();
+        let head = piece[..count].windows(4).position(|four| four == b"\r\n\r\n");
+        let through = match now {
+            Passing::All => count,
+            Passing::Nothing => 0,
+            Passing::Heads => head.map_or(0, |at| count.min(at + 5)),
+        };
+        if answers.write_all(&piece[..through]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Has what the page waits for longest pass in no time, while `hurries`.
+const HURRY: &str = "(() => {
+    const set = window.setTimeout;
+    window.setTimeout = (go, ms, ...given) =>
+        set(go, window.hurries && ms >= 10_000 ? ms / 100 : ms, ...given);
+    return true;
+})()";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_server_that_hangs_nothing_is_waited_for_without_end() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let (address, passing) = before(&server).await;
+    let keys = [&server.management, &server.private].map(|client| client.key.as_deref().unwrap());
+    browser.sign_in(&format!("http://{address}"), &keys);
+    browser.eval(HURRY);
+    let set = |browser: &mut Browser, now: Passing| {
+        let hurries = !matches!(now, Passing::All);
+        browser.eval(&format!("window.hurries = {hurries}, true"));
+        passing.send(now).unwrap();
+    };
+    for (now, title, change) in
+        [(Passing::Nothing, "No answer", 60), (Passing::Heads, "No whole answer", 30)]
+    {
+        browser.visit("tokens/new");
+        browser.fill("Data", title);
+        browser.wait("t.named('button', 'Create')?.ariaDisabled === null");
+        set(&mut browser, now);
+        browser.click("Create");
+        browser.wait_for("Perhaps it was done all the same.");
+        browser.wait_for(title);
+        browser.wait_for(&format!("Nothing came from the server for {change} seconds."));
+        let told = "document.getElementById('told').textContent.trim()";
+        browser.wait(&format!("{told} === 'The new token may have been saved'"));
+        assert_eq!(browser.eval("t.field('Data').value"), title);
+        // It was done, and is not done twice.
+        set(&mut browser, Passing::All);
+        browser.click("Create");
+        browser.wait_for("The token is made:");
+
+        set(&mut browser, now);
+        for page in ["tokens", "containers", "applications", "reactors", "logs", "keys"] {
+            browser.visit(page);
+            browser.wait_for(title);
+            browser.wait("t.named('button', 'Try again')");
+        }
+        browser.visit("formulas");
+        set(&mut browser, Passing::All);
+        browser.click("Try again");
+        browser.wait("document.querySelector('tbody tr') && !document.querySelector('.problem')");
+    }
+    let all = server.private.get("/tokens?size=100").await.expect(200);
+    assert_eq!(all["pagination"]["total_items"], 2);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_server_that_hangs_a_page_is_left_at_once() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let (address, passing) = before(&server).await;
+    browser.sign_in(&format!("http://{address}"), &[server.management.key.as_deref().unwrap()]);
+    browser.eval(HURRY);
+    passing.send(Passing::Nothing).unwrap();
+    browser.click("Formulas");
+    browser.wait("document.querySelector('main').ariaBusy === 'true'");
+    // What may be done is read before a page opens, and it opens without that; what it shows is waited for longer.
+    browser.eval("window.hurries = true");
+    browser.click("Reactors");
+    browser.heading("Reactors");
+    browser.wait("document.querySelector('main').ariaBusy === 'false'");
+    browser.wait_for("Nothing came from the server for 30 seconds.");
+    browser.eval("window.hurries = false");
+    passing.send(Passing::All).unwrap();
+    browser.click("Formulas");
+    browser.wait("document.querySelector('tbody tr') && !document.querySelector('.problem')");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

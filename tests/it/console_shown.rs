@@ -1,5 +1,5 @@
 //! What the console shows of what is easily overlooked: data that is empty, who made and changed something, entries of one
-//! name, tries that nobody answered, and what is more than there is room for.
+//! name, what nobody would see in a name, tries that nobody answered, and what is more than there is room for.
 
 use serde_json::{Value, json};
 
@@ -268,6 +268,72 @@ async fn entries_of_one_name_are_told_apart_in_lists() {
     assert_eq!(acting, ["single".to_owned(), twin(1), twin(0), twin(0)]);
     // It is one formula.
     assert_eq!(browser.texts("tbody [data-head=Formula]"), ["used twice"; 4]);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_would_see_in_a_name_is_shown_by_its_number() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let client = &server.management;
+    let blank = "\u{200b}\u{200b}\u{200b}";
+    let turned = "pay\u{202e}roll\u{202c}";
+    // A picture of several characters is one that is seen.
+    let pictures = "\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}";
+    let mut made = Vec::new();
+    for name in [blank, turned, "a\nb", "\u{fe0f}", pictures] {
+        let body = json!({"name": name, "type": "private", "permissions": ["token:read"]});
+        made.push(id(&client.post("/applications", body).await.expect(201)));
+    }
+    let formula = json!({"name": blank, "code": SCRIPT});
+    let formula = client.post("/reactor-formulas", formula).await.expect(201);
+    let reactor = json!({"name": blank, "configuration": {}, "formula": {"id": formula["id"]},
+        "application": {"id": made[0]}});
+    client.post("/reactors", reactor).await.expect(201);
+    let token = json!({"id": "to\u{2060}ken", "type": "token", "data": "value"});
+    server.private.post("/tokens", token).await.expect(201);
+    browser.sign_in_to(&server);
+    let signs = |browser: &mut Browser, selector: &str| {
+        browser.wait(&format!("document.querySelector({})", json!(selector)));
+        browser.eval(&format!(
+            "[...document.querySelectorAll({})].map((one) =>
+                [...one.querySelectorAll('.unseen')].map(({{ dataset }}) => dataset.sign).join(' '))",
+            json!(selector)
+        ))
+    };
+    let blanks = "U+200B U+200B U+200B";
+    browser.visit("applications");
+    let names = signs(&mut browser, "tbody th a");
+    let names = &names.as_array().unwrap()[..5];
+    assert_eq!(names, ["", "U+FE0F", "U+000A", "U+202E U+202C", blanks].map(Value::from));
+    // The name is what it was, and there is a place to click at.
+    let link = format!("document.querySelector('tbody a[href$=\"{}\"]')", made[0]);
+    assert_eq!(browser.eval(&format!("{link}.textContent.trim()")), blank);
+    let hit = format!(
+        "(({{ left, right, top, bottom }}) => right - left > 20 && {link}.contains(
+            document.elementFromPoint((left + right) / 2, (top + bottom) / 2)))(
+            {link}.querySelector('.unseen').getBoundingClientRect())"
+    );
+    assert_eq!(browser.eval(&hit), true);
+    browser.eval(&format!("{link}.click(), true"));
+    browser.heading(blank);
+    assert_eq!(signs(&mut browser, "h1"), json!([blanks]));
+    browser.wait("document.title === '[U+200B][U+200B][U+200B] · Tokamak console'");
+
+    browser.visit("reactors");
+    let three = [blanks; 3].join(" ");
+    assert_eq!(signs(&mut browser, "tbody tr"), json!([three]));
+    browser.visit("reactors/new");
+    let chosen = "[...t.field('Acts as').options].map(({ text }) => text)";
+    browser.wait(&format!("{chosen}.includes('[U+200B][U+200B][U+200B] (private)')"));
+    browser.visit("tokens");
+    browser.click("to\u{2060}ken");
+    browser.wait("document.querySelector('.copyable code')");
+    let shown = signs(&mut browser, "h1, .copyable code");
+    // The fingerprint comes after the id.
+    assert_eq!(shown.as_array().unwrap()[..2], ["U+2060", "U+2060"].map(Value::from));
+    let id = "document.querySelector('.copyable code').textContent";
+    assert_eq!(browser.eval(id), "to\u{2060}ken");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

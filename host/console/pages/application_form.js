@@ -3,7 +3,7 @@
 import { ask, segment, session } from "../api.js";
 import { asContainer } from "../access.js";
 import { checkbox, faultList, faultsAt, form, heldWhile, selectField, submitButton, textField } from "../fields.js";
-import { fromTimeField } from "../format.js";
+import { fromTimeField, marked } from "../format.js";
 import { make } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
@@ -18,7 +18,7 @@ const TRANSFORMS = [["reveal", "plaintext (reveal)"], ["mask", "masked (mask)"],
 
 /** What is written of an application, and what others may have changed. */
 export const MEMBERS = [
-  { title: "Name", of: ({ name }) => name },
+  { title: "Name", of: ({ name }) => name, text: (name) => html`<pre class="value">${marked(name)}</pre>` },
   { title: "Permissions", of: ({ permissions }) => permissions, text: (names) => (names.length === 0 ? "none" : names.map((name) => html`<code class="permission">${name}</code> `)) },
   { title: "Rules", of: ({ rules }) => rules },
 ];

@@ -3,7 +3,7 @@
 import { ask, may, renewKey, withQuery } from "../api.js";
 import { rulesOf, seen } from "../access.js";
 import { forgetIssued, issued, issuedFor, keep, make, unkeptOf } from "../issued.js";
-import { sharedNames } from "../format.js";
+import { marked, sharedNames } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { act, badge, confirm, copyable, empty, facts, lacking, named, pager, shown, table, time } from "../parts.js";
 import { preview } from "../preview.js";
@@ -93,7 +93,7 @@ function about() {
   // What is not there yet may still say its name.
   const name = value?.name ?? shownKey()?.name ?? (problem || !mayRead ? "Application" : undefined);
   return html`${back()}
-    ${name === undefined ? nothing : html`<div class="row"><h1 tabindex="-1">${name}</h1>${value ? badge(value.type) : nothing}</div>`}
+    ${name === undefined ? nothing : html`<div class="row"><h1 tabindex="-1">${marked(name)}</h1>${value ? badge(value.type) : nothing}</div>`}
     ${issued(held.id)} ${mayRead ? shown(held.one, one) : lacking("application:read")}`;
 }
 
@@ -133,7 +133,7 @@ function one(application) {
     if (visit.isHere()) location.hash = "#/applications";
   };
   const unchanged = (isAsked) => unlessChanged({ seen: application, read: () => readApplication(application.id), members: MEMBERS, erase }, isAsked);
-  const remove = () => confirm("Delete this application?", html`The key of “<bdi>${application.name}</bdi>” opens nothing from then on.`, "Delete", unchanged);
+  const remove = () => confirm("Delete this application?", html`The key of “<bdi>${marked(application.name)}</bdi>” opens nothing from then on.`, "Delete", unchanged);
   const issue = async () => {
     const visit = now();
     const answer = await make(application.name, () => ask("application:update", "POST", `/applications/${application.id}/regenerate`));
@@ -146,7 +146,7 @@ function one(application) {
     else notify({ title: said`A new key of ${application.name} is made.`, text: "You had gone on before: it is shown once, on its page.", leads: address(application) });
   };
   const regenerate = () =>
-    confirm("Make a new key?", html`The key that “<bdi>${application.name}</bdi>” has now ends at once.`, "New key", issue, {
+    confirm("Make a new key?", html`The key that “<bdi>${marked(application.name)}</bdi>” has now ends at once.`, "New key", issue, {
       after: () => document.getElementById("issued")?.focus(),
     });
   return html`<section class="card" aria-label="About">

@@ -2,7 +2,7 @@
 
 import { ask, segment } from "../api.js";
 import { areaField, field, form, heldWhile, jsonOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
-import { compact, pretty } from "../format.js";
+import { compact, marked, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { said } from "../notices.js";
@@ -19,7 +19,7 @@ module.exports = async function (request) {
 
 /** What is written of a formula, and what others may have changed. */
 export const MEMBERS = [
-  { title: "Name", of: ({ name }) => name },
+  { title: "Name", of: ({ name }) => name, text: (name) => html`<pre class="value">${marked(name)}</pre>` },
   { title: "Description", of: ({ description }) => description || undefined },
   { title: "Icon", of: ({ icon }) => icon ?? undefined, text: (icon) => compact(icon, 60) },
   { title: "Program", of: ({ component_digest: digest }) => digest, text: (digest) => html`<code title=${digest}>${compact(digest, 22)}</code>` },

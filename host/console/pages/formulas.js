@@ -1,7 +1,7 @@
 // Formulas: the programs that reactors run.
 
 import { ask, may, withQuery } from "../api.js";
-import { measured, sharedNames } from "../format.js";
+import { marked, measured, sharedNames } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { act, badge, confirm, copyable, empty, facts, lacking, named, pager, prose, shown, table } from "../parts.js";
 import { unlessChanged } from "../saving.js";
@@ -124,8 +124,8 @@ function one(formula) {
     if (visit.isHere()) location.hash = "#/formulas";
   };
   const unchanged = (isAsked) => unlessChanged({ seen: formula, read: () => readFormula(formula.id), members: MEMBERS, erase }, isAsked);
-  const remove = () => confirm("Delete this formula?", html`“<bdi>${formula.name}</bdi>” must not be used by any reactor.`, "Delete", unchanged);
-  return html`<div class="row"><h1 tabindex="-1">${formula.name}</h1>${whose(formula)} ${badge(formula.status, "good")}</div>
+  const remove = () => confirm("Delete this formula?", html`“<bdi>${marked(formula.name)}</bdi>” must not be used by any reactor.`, "Delete", unchanged);
+  return html`<div class="row"><h1 tabindex="-1">${marked(formula.name)}</h1>${whose(formula)} ${badge(formula.status, "good")}</div>
     <section class="card" aria-label="About">
       ${formula.description ? html`<p>${prose(formula.description)}</p>` : nothing}
       ${facts([
@@ -154,7 +154,7 @@ function one(formula) {
 function parameters(caption, list) {
   if (list.length === 0) return html`<p class="muted">None is declared. What a formula is to get is declared where it is changed.</p>`;
   const row = ({ name, type, optional, description }) => [
-    html`<code>${name}</code>`,
+    html`<code>${marked(name)}</code>`,
     type,
     optional ? "optional" : "required",
     description ? html`<div>${prose(description)}</div>` : "–",

@@ -2,6 +2,7 @@
 
 import { ask, dropKey, may, session } from "../api.js";
 import { rulesOf, seen } from "../access.js";
+import { marked, markedText } from "../format.js";
 import { allIssued, allUnkept } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, facts, lostTogether, problemBox, shown, table, time } from "../parts.js";
@@ -42,7 +43,7 @@ export function view() {
 
 function tenant() {
   if (!held.tenant) return nothing;
-  return shown(held.tenant, (own) => html`<p class="lead">Tenant <strong>${own.name}</strong></p>`);
+  return shown(held.tenant, (own) => html`<p class="lead">Tenant <strong>${marked(own.name)}</strong></p>`);
 }
 
 function keyCard(key) {
@@ -62,12 +63,12 @@ function keyCard(key) {
     if (lost) confirm(lost.title, lost.text, "Leave", async () => lost.letGo(), { after: done });
     else done();
   };
-  return html`<section class="card" aria-label=${key.name}>
+  return html`<section class="card" aria-label=${markedText(key.name)}>
     <div class="row">
-      <h2>${key.name}</h2>
+      <h2>${marked(key.name)}</h2>
       ${badge(key.type)}
       <div class="row end grow">
-        <button type="button" class="quiet" aria-label=${`Forget this key, of ${key.name}`} @click=${forget}>Forget this key</button>
+        <button type="button" class="quiet" aria-label=${markedText(`Forget this key, of ${key.name}`)} @click=${forget}>Forget this key</button>
       </div>
     </div>
     ${facts([

@@ -2,7 +2,7 @@
 
 import { ask, may, segment, withQuery } from "../api.js";
 import { form, selectField, submitButton, textField } from "../fields.js";
-import { brief, compact, counted, fromTimeField } from "../format.js";
+import { brief, compact, counted, fromTimeField, marked } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, empty, keepFocus, lacking, pager, problemBox, shown, table, time, who } from "../parts.js";
 import { holder, load, loadPage, redraw, tell } from "../state.js";
@@ -126,8 +126,8 @@ function entries({ data, pagination }) {
   const row = (entry) => [
     time(entry.created_at),
     badge(entry.operation, entry.message.startsWith("Denied") ? "bad" : (TONES[entry.operation] ?? "plain")),
-    html`<span class="small">${entry.entity_type}</span><br /><a href="#/logs/${entry.entity_type}/${encodeURIComponent(entry.entity_id)}"><code title=${entry.entity_id}>${compact(brief(entry.entity_id), 40)}</code></a>`,
-    html`${entry.message}${entry.trace_id ? html`<br /><span class="small">Trace <code title=${entry.trace_id}>${compact(brief(entry.trace_id), 24)}</code></span>` : nothing}`,
+    html`<span class="small">${entry.entity_type}</span><br /><a href="#/logs/${entry.entity_type}/${encodeURIComponent(entry.entity_id)}"><code title=${entry.entity_id}>${marked(compact(brief(entry.entity_id), 40))}</code></a>`,
+    html`${marked(entry.message)}${entry.trace_id ? html`<br /><span class="small">Trace <code title=${entry.trace_id}>${compact(brief(entry.trace_id), 24)}</code></span>` : nothing}`,
     actor(entry),
   ];
   return html`${table("Entries of the log, newest first", ["When", "Operation", "Entity", "What happened", "Who"], data.map(row))}

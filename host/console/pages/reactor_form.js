@@ -3,7 +3,7 @@
 import { ask, may, segment } from "../api.js";
 import { choiceField, loadChoices } from "../choices.js";
 import { areaField, checkbox, form, heldWhile, selectField, submitButton, textField } from "../fields.js";
-import { counted, pretty } from "../format.js";
+import { counted, marked, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { said } from "../notices.js";
@@ -13,8 +13,8 @@ import { holder, redraw } from "../state.js";
 
 /** What is written of a reactor, and what others may have changed. */
 export const MEMBERS = [
-  { title: "Name", of: ({ name }) => name },
-  { title: "Acts as", of: ({ application, application_id: id }) => id ?? application?.id, text: (id, { application }) => application?.name ?? html`<code>${id}</code>` },
+  { title: "Name", of: ({ name }) => name, text: (name) => html`<pre class="value">${marked(name)}</pre>` },
+  { title: "Acts as", of: ({ application, application_id: id }) => id ?? application?.id, text: (id, { application }) => (application ? marked(application.name) : html`<code>${id}</code>`) },
   { title: "Configuration", of: ({ configuration }) => configuration, text: (configuration, _, before) => html`<pre class="value">${pretty(hidden(configuration, before))}</pre>` },
 ];
 

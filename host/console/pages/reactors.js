@@ -2,7 +2,7 @@
 
 import { ask, may, segment, withQuery } from "../api.js";
 import { form, submitButton, textField } from "../fields.js";
-import { pretty, sharedNames } from "../format.js";
+import { marked, markedText, pretty, sharedNames } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { act, confirm, copyable, empty, facts, lacking, named, pager, shown, table, time } from "../parts.js";
 import { unlessChanged } from "../saving.js";
@@ -114,22 +114,22 @@ function listed(data, pagination) {
     html`<a class="name" href="#/formulas/of/${reactor.formula.id}">${named(reactor.formula, formulas)}</a>`,
     reactor.application ? html`<span class="name">${named(reactor.application, applications)}</span>` : reactor.application_id ? ENDED : "–",
     time(reactor.created_at),
-    html`<a href="#/invocations/${reactor.id}" aria-label=${`Runs of ${reactor.name}`}>Runs</a>`,
+    html`<a href="#/invocations/${reactor.id}" aria-label=${markedText(`Runs of ${reactor.name}`)}>Runs</a>`,
   ];
   return html`${table("Reactors, newest first", ["Name", "Formula", "Acts as", "Made", "Runs"], data.map(row))}
     ${pager(pagination, "reactor", list)}`;
 }
 
 function one() {
-  if (!may("reactor:read")) return html`<h1 tabindex="-1">Reactor <code>${held.id}</code></h1>${tryReactor()}`;
+  if (!may("reactor:read")) return html`<h1 tabindex="-1">Reactor <code>${marked(held.id)}</code></h1>${tryReactor()}`;
   // What cannot be read has a heading, too.
   const heading = held.one?.problem ? html`<h1 tabindex="-1">Reactor</h1>` : nothing;
-  return html`${heading}${shown(held.one, (reactor) => html`<h1 tabindex="-1">${reactor.name}</h1>
+  return html`${heading}${shown(held.one, (reactor) => html`<h1 tabindex="-1">${marked(reactor.name)}</h1>
     <section class="card" aria-label="About">
       ${facts([
         ["Id", copyable(reactor.id, "id")],
-        ["Formula", html`<a href="#/formulas/of/${reactor.formula.id}">${reactor.formula.name}</a>`],
-        ["Acts as", reactor.application?.name ?? (reactor.application_id ? html`${ENDED}: <code>${reactor.application_id}</code>` : "nobody")],
+        ["Formula", html`<a href="#/formulas/of/${reactor.formula.id}">${marked(reactor.formula.name)}</a>`],
+        ["Acts as", reactor.application ? marked(reactor.application.name) : (reactor.application_id ? html`${ENDED}: <code>${reactor.application_id}</code>` : "nobody")],
         ["Configuration", Object.keys(reactor.configuration).length > 0 ? html`<pre tabindex="0" role="region" aria-label="Configuration">${pretty(hidden(reactor.configuration))}</pre>` : "none"],
         ["Made", act(reactor.created_at, reactor.created_by)],
         reactor.modified_at && ["Changed", act(reactor.modified_at, reactor.modified_by)],
@@ -154,5 +154,5 @@ function remove(reactor) {
     location.hash = "#/reactors";
   };
   const unchanged = (isAsked) => unlessChanged({ seen: reactor, read: () => readReactor(reactor.id), members: MEMBERS, erase }, isAsked);
-  confirm("Delete this reactor?", html`“<bdi>${reactor.name}</bdi>” cannot be run any more.`, "Delete", unchanged);
+  confirm("Delete this reactor?", html`“<bdi>${marked(reactor.name)}</bdi>” cannot be run any more.`, "Delete", unchanged);
 }

@@ -1,7 +1,7 @@
 // One token: shown masked, revealed for a moment, deleted.
 
 import { ask, keyAt, keysAt, may, revealingKey, segment, session, withAnyKey, withAnyOf } from "../api.js";
-import { pretty } from "../format.js";
+import { marked, markedText, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { act, badge, confirm, copyable, facts, inShort, long, orEmpty, problemBox, shown, time } from "../parts.js";
 import { readRights } from "../rights.js";
@@ -80,7 +80,7 @@ export function announce(id, news) {
 /** The page of one token. */
 export function viewToken() {
   return html`<p class="back"><a href="#/tokens">Tokens</a></p>
-    <h1 tabindex="-1">Token <code>${held.id}</code></h1>
+    <h1 tabindex="-1">Token <code>${marked(held.id)}</code></h1>
     ${held.news?.id === held.id ? held.news.news : nothing} ${shown(held.one, detail)}`;
 }
 
@@ -95,7 +95,7 @@ function detail(token) {
   };
   const unchanged = (isAsked) => unlessChanged({ seen: token, read: () => findToken(token.id), members: MEMBERS, erase }, isAsked);
   const remove = () =>
-    confirm("Delete this token?", html`The data of “<bdi>${token.id}</bdi>” is erased for good; the audit log keeps that it was there.`, "Delete", unchanged);
+    confirm("Delete this token?", html`The data of “<bdi>${marked(token.id)}</bdi>” is erased for good; the audit log keeps that it was there.`, "Delete", unchanged);
   return html`<section class="card" aria-label="Data">
       <div class="row"><h2>Data</h2>${badge(token.type)}</div>
       ${data(token)}
@@ -125,8 +125,8 @@ function data(token) {
   const got = held.revealed?.value;
   if (got && got.data !== undefined) {
     return html`<div id="plaintext">
-      ${got.why ? html`<p><bdi>${got.label}</bdi>. ${got.why}</p>` : nothing}
-      <pre class="revealed" tabindex="0" role="region" aria-label=${got.label}>${text(got.data)}</pre>
+      ${got.why ? html`<p><bdi>${marked(got.label)}</bdi>. ${got.why}</p>` : nothing}
+      <pre class="revealed" tabindex="0" role="region" aria-label=${markedText(got.label)}>${text(got.data)}</pre>
       <div class="row">
         <button type="button" class="main" @click=${hideHere}>Hide</button>
         <span class="small">Hidden by itself after 30 seconds. That it was read is in the audit log.</span>
@@ -140,14 +140,14 @@ function data(token) {
     : token.data === undefined
       ? html`<p class="muted">The rule that decides shows no data of this token, or it has no mask.</p>`
       : html`<pre tabindex="0" role="region" aria-label="Masked data">${text(token.data)}</pre>`;
-  return html`${shownNow} ${got ? html`<p>It was read, and <bdi>${got.by}</bdi> sees no data of it.</p>` : nothing}
+  return html`${shownNow} ${got ? html`<p>It was read, and <bdi>${marked(got.by)}</bdi> sees no data of it.</p>` : nothing}
     ${problemBox(held.revealed?.problem)}
     ${key
       ? html`<div class="row">
           <button type="button" class="main" id="reveal" aria-disabled=${busy ? "true" : nothing} @click=${() => reveal(token, key)}>
             Reveal
           </button>
-          <span class="small">Reads it as <bdi>${key.name}</bdi>${key.isSession ? ", which may see it masked" : ""}; that is logged.</span>
+          <span class="small">Reads it as <bdi>${marked(key.name)}</bdi>${key.isSession ? ", which may see it masked" : ""}; that is logged.</span>
         </div>`
       : html`<p class="small">No key in this tab may see it in plaintext. <a href="#/keys">Add one</a> of an application with a rule that reveals it.</p>`}`;
 }

@@ -2,7 +2,7 @@
 
 import { ask, keyAt, keysAt, segment, session, withAnyOf } from "../api.js";
 import { areaField, faultList, form, heldWhile, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
-import { count, forTimeField, fromTimeField, pretty } from "../format.js";
+import { count, forTimeField, fromTimeField, marked, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
 import { lacking, orEmpty, problemBox, shown, table, time } from "../parts.js";
@@ -179,7 +179,7 @@ async function submit() {
 /** What is different now, in a table. */
 function news(before, { token, wroteData }) {
   if (token.id !== before.id) {
-    return html`<div class="good-news" role="status"><p>With this change <code>${before.id}</code> had the contents of this token,
+    return html`<div class="good-news" role="status"><p>With this change <code>${marked(before.id)}</code> had the contents of this token,
       and gave way to it: it is gone, and this one is as it was.</p></div>`;
   }
   // A repeated answer to whoever may not read it is an outline.
@@ -204,7 +204,7 @@ function codeOf(value) {
 
 export function editToken() {
   return html`<p class="back"><a href="#/tokens/of/${segment(held.id ?? "")}">Back to the token</a></p>
-    <h1 tabindex="-1">Change token <code>${held.id}</code></h1>
+    <h1 tabindex="-1">Change token <code>${marked(held.id)}</code></h1>
     ${shown(held.one, fields)}`;
 }
 

@@ -2,7 +2,7 @@
 
 import { ask, keysFor, may, segment, withAnyKey, withQuery } from "../api.js";
 import { form, selectField, submitButton } from "../fields.js";
-import { brief, compact, counted } from "../format.js";
+import { brief, compact, counted, marked } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { empty, inShort, keepFocus, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { isObject, same } from "../merge_patch.js";
@@ -196,10 +196,10 @@ function unique(values) {
 }
 
 function found({ data, pagination, seenBy }) {
-  const note = html` <span class="small">as <bdi>${seenBy}</bdi> sees them; each read is in the audit log</span>`;
+  const note = html` <span class="small">as <bdi>${marked(seenBy)}</bdi> sees them; each read is in the audit log</span>`;
   if (data.length === 0 && pagination.total_items === 0) return none();
   const row = (token) => [
-    html`<a class="whole" href="#/tokens/of/${segment(token.id)}"><code title=${token.id}>${compact(brief(token.id), 40)}</code></a>`,
+    html`<a class="whole" href="#/tokens/of/${segment(token.id)}"><code title=${token.id}>${marked(compact(brief(token.id), 40))}</code></a>`,
     token.type,
     dataCell(token),
     html`<code class="places">${(token.containers ?? []).join(" ")}</code>`,

@@ -2,7 +2,7 @@
 
 import { ask, isRepeated, keysFor, may, segment, withQuery } from "../api.js";
 import { areaField, checkbox, form, jsonOf, notSent, selectField, submitButton, textField } from "../fields.js";
-import { brief, measured, pretty } from "../format.js";
+import { brief, marked, measured, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { facts, lacking, long, problemBox } from "../parts.js";
@@ -173,7 +173,7 @@ function chooseRunner() {
 }
 
 function result({ value, problem, as, took, isRefused, isUnknown, isRepeated: again, records, queued }) {
-  const by = facts([as && ["Run as", html`<bdi>${as}</bdi>`], !queued && ["Seen from here", measured(took.toFixed(0), "ms")]]);
+  const by = facts([as && ["Run as", html`<bdi>${marked(as)}</bdi>`], !queued && ["Seen from here", measured(took.toFixed(0), "ms")]]);
   if (queued) {
     return html`<section class="card" id="result" aria-label="Queued run" tabindex="-1">
       <h2>Queued run</h2>${queuedJob(value)} ${by}<p><a href="#/invocations/${held.id}">Follow it</a></p>
