@@ -7,6 +7,8 @@
 //! To add a figure: a member of [`Figures`], its line in [`Figures::new`], and a row in the README's table of metrics.
 
 mod certificate;
+mod connections;
+mod copies;
 mod labels;
 mod process;
 #[cfg(test)]
@@ -25,6 +27,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use certificate::Certificate;
+use connections::Connections;
+use copies::Copies;
 pub use labels::known_method;
 use labels::{InvocationLabels, OutcomeLabels, RequestLabels, RouteLabels, StatusLabels};
 use process::Process;
@@ -33,6 +37,10 @@ use process::Process;
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 const REQUESTS_RUNNING: &str = "Requests that are being answered";
+const FAULTS: &str = "Requests and runs that ended in a fault of the server, and not of a formula";
+const RUNS: &str = "Runs of reactors that are over, by what came of them";
+const RUNS_RUNNING: &str = "Runs that go on or wait for a slot";
+const WAITING: &str = "Asynchronous runs and webhooks that are not done";
 const DISK: &str = "What the store's files take of their disk, and what is free there";
 const GIVEN_UP: &str = "Webhooks whose receivers are told no more";
 const LOCK_OUTS: &str = "Times that a client was locked out for keys that nobody has";
@@ -74,6 +82,8 @@ pub struct Figures {
     faults: Counter,
     log_lines_lost: Counter,
     ready: Gauge,
+    connections: Connections,
+    copies: Copies,
     certificate: Certificate,
     process: Process,
     /// Held while they are written: what was looked at for one is not to be told to another.
@@ -134,21 +144,18 @@ impl Figures {
         let lock_outs = counter(registry, "lock_outs", LOCK_OUTS);
 
         let invocations = Family::default();
-        let text = "Runs of reactors that are over, by what came of them";
-        registry.register("invocations", text, invocations.clone());
+        registry.register("invocations", RUNS, invocations.clone());
         let invocation_times = Histogram::new(exponential_buckets(0.000_01, 2.0, 25));
         let text = "Time of a run, waiting for a slot and its program included";
         let unit = Unit::Seconds;
         registry.register_with_unit("invocation_duration", text, unit, invocation_times.clone());
         let fuel = counter(registry, "invocation_fuel", "Fuel used by runs");
-        let text = "Runs that go on or wait for a slot";
-        let invocations_running = gauge(registry, "invocations_in_flight", text);
+        let invocations_running = gauge(registry, "invocations_in_flight", RUNS_RUNNING);
 
         let deliveries = Family::default();
         registry.register("webhook_attempts", "Webhooks sent, by their answer", deliveries.clone());
         let deliveries_given_up = counter(registry, "webhooks_given_up", GIVEN_UP);
-        let text = "Asynchronous runs and webhooks that are not done";
-        let waiting = gauges(registry, "waiting", text);
+        let waiting = gauges(registry, "waiting", WAITING);
         let disk = gauges(registry, "disk_bytes", DISK);
 
         let commits = Histogram::new(exponential_buckets(0.000_05, 2.0, 18));
@@ -157,11 +164,11 @@ impl Figures {
         let syncs = counter(registry, "store_syncs", "Times that the store's log was synced");
         let store_refusals = counter(registry, "store_refusals", REFUSALS);
         // Without labels: it is there before the first fault, so that the first is seen to come.
-        let text = "Requests and runs that ended in a fault of the server, and not of a formula";
-        let faults = counter(registry, "faults", text);
+        let faults = counter(registry, "faults", FAULTS);
         let log_lines_lost = counter(registry, "log_lines_lost", LOG_LINES_LOST);
         let ready = gauge(registry, "ready", READY);
-        let certificate = Certificate::new(registry);
+        let connections = Connections::new(registry);
+        let (copies, certificate) = (Copies::new(registry), Certificate::new(registry));
         Self {
             registry: whole,
             process,
@@ -183,6 +190,8 @@ impl Figures {
             faults,
             log_lines_lost,
             ready,
+            connections,
+            copies,
             certificate,
             writing: Mutex::new(()),
         }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
+use procfs::CurrentSI as _;
+use procfs::process::LimitValue;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -11,6 +13,8 @@ pub struct Process {
     resident: Gauge,
     processor: Counter<f64, AtomicU64>,
     descriptors: Gauge,
+    descriptors_max: Gauge,
+    began: Gauge<f64, AtomicU64>,
 }
 
 impl Process {
@@ -20,6 +24,8 @@ impl Process {
             resident: Gauge::default(),
             processor: Counter::default(),
             descriptors: Gauge::default(),
+            descriptors_max: Gauge::default(),
+            began: Gauge::default(),
         };
         let text = "Memory of the process that is in RAM";
         registry.register("process_resident_memory_bytes", text, own.resident.clone());
@@ -28,6 +34,11 @@ impl Process {
         registry.register("process_cpu_seconds", text, own.processor.clone());
         let text = "Files and sockets that are open";
         registry.register("process_open_fds", text, own.descriptors.clone());
+        let text = "Files and sockets that may be open";
+        registry.register("process_max_fds", text, own.descriptors_max.clone());
+        let text = "When the process began, in Unix time";
+        registry.register("process_start_time_seconds", text, own.began.clone());
+        own.began.set(began().unwrap_or_default());
         own
     }
 
@@ -46,7 +57,22 @@ impl Process {
         if let Ok(count) = own.fd_count() {
             self.descriptors.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+        if let Ok(limits) = own.limits() {
+            let most = match limits.max_open_files.soft_limit {
+                LimitValue::Value(most) => i64::try_from(most).unwrap_or(i64::MAX),
+                LimitValue::Unlimited => i64::MAX,
+            };
+            self.descriptors_max.set(most);
+        }
     }
+}
+
+/// When the process began, in seconds since the Unix epoch. Looked at once: a clock that is set is no new start.
+#[expect(clippy::cast_precision_loss, reason = "centuries of seconds fit")]
+fn began() -> Option<f64> {
+    let ticks = procfs::process::Process::myself().ok()?.stat().ok()?.starttime as f64;
+    let since_boot = ticks / procfs::ticks_per_second() as f64;
+    Some(procfs::KernelStats::current().ok()?.btime as f64 + since_boot)
 }
 
 #[cfg(test)]
@@ -64,5 +90,8 @@ mod tests {
         assert!(value("process_resident_memory_bytes") > 1_000_000.0);
         assert!(value("process_open_fds") >= 3.0);
         assert!(value("process_cpu_seconds_total") >= 0.0);
+        assert!(value("process_max_fds") >= value("process_open_fds"));
+        // After 2020, and the same whenever it is looked at.
+        assert!(value("process_start_time_seconds") > 1_577_836_800.0);
     }
 }

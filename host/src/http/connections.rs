@@ -37,6 +37,7 @@ use super::routes::Routes;
 use super::shield;
 use super::tls::Tls;
 use super::wellformed::Malformed;
+use crate::figures::figures;
 use crate::limits::{
     BODIES_BYTES_MAX, BODY_BYTES_PER_SECOND_MIN, BODY_GRACE_MS, CONNECTION_BUFFER_BYTES_MAX,
     CONNECTIONS_DEFAULT, HANDSHAKE_MS_MAX, HEAD_MS_MAX, LEAVE_MS_MAX, ROOM_MS_MAX,
@@ -247,6 +248,7 @@ impl Connections {
 
     /// What a client reads that gets no place; where it expects a handshake there is nothing to read.
     fn refusal(&self, address: SocketAddr) -> Option<String> {
+        figures().connection_refused();
         let refused = self.refusals.count(Instant::now());
         if refused.is_none() && self.tls.is_some() {
             return None;
@@ -261,6 +263,7 @@ impl Connections {
     }
 
     async fn converse(&self, stream: TcpStream, address: SocketAddr, place: &Place) {
+        let _open = figures().connection_begins();
         // Answers are small and whole: waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection keeps its delay");

@@ -1,10 +1,11 @@
 //! What goes around all else: trace ids, problems written out, one log line per request, panics caught.
 
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{ConnectInfo, MatchedPath, Request};
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -41,6 +42,8 @@ where
     // The pattern, not the path: a path holds ids, and ids are the caller's words.
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
+    let from = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let client = from.map(|ConnectInfo(address)| address.ip());
     // Of the highest level: lines that tell of errors alone are to name it too.
     // As `enabled!` it would be asked of the filters, one of which may then take the answer for the span's.
     let span = if LevelFilter::current() >= LevelFilter::INFO {
@@ -67,7 +70,9 @@ where
         let is_ours = response.extensions().get::<ByFormula>().is_none();
         let ours = is_ours.then_some(status);
         figures().request_answered(method.as_str(), &route, ours, is_told, began.elapsed());
-        span.in_scope(|| tracing::info!(status, "answered"));
+        let ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        let client = client.map(tracing::field::display);
+        span.in_scope(|| tracing::info!(status, ms, client, "answered"));
         response
     };
     if !changes {

@@ -113,7 +113,7 @@ use crate::config::JobLimits;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, StandIn};
-use crate::figures::Disk;
+use crate::figures::{Disk, figures};
 use crate::limits::OPENED_BYTES_FREE;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
@@ -237,6 +237,7 @@ impl Vault {
     pub async fn compact(&self) -> Result<Compacted, Error> {
         let old_keys = self.noted_old_keys().await?;
         let compacted = self.0.store.compact().await?;
+        figures().compacted(self.now().0);
         if let Some(version) = old_keys {
             self.forget_old_keys(version).await?;
         }

@@ -27,6 +27,9 @@ pub async fn export(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Respons
     tokio::spawn(async move {
         match vault.export_log(filter, &give).await {
             Ok(()) => drop(give.send(b"\n".to_vec()).await),
+            Err(_) if give.is_closed() => {
+                tracing::info!("an export of the log was cut off: nobody takes it");
+            }
             Err(error) => tracing::warn!(%error, "an export of the log ends before it is whole"),
         }
     });

@@ -60,7 +60,12 @@ impl Writer {
         let Some(copy) = &mut self.log.copy else { return false };
         self.progress.begin();
         // What others write goes on in both: the copy must not take the last of the space.
-        let room = room(&self.space, &copy.done, 0).and_then(|()| copy.done.check());
+        if copy.done.is_nobodys() {
+            tracing::info!("a copy of the store is given up: nobody waits for it");
+            self.leave_copy(StoreError::Closed);
+            return true;
+        }
+        let room = room(&self.space, &copy.done, 0);
         match room.and_then(|()| copy.copy_some(&self.log.tree)) {
             Ok(true) => self.finish_copy(),
             Ok(false) => {}
@@ -134,9 +139,15 @@ impl Writer {
     }
 
     fn give_up_copy(&mut self, error: StoreError) {
-        if let Some(copy) = self.log.copy.take() {
+        if self.log.copy.is_some() {
             let error = of_copy(error, self.files.wishes.bytes.load(Ordering::Acquire));
             tracing::warn!(%error, "the store was not copied");
+            self.leave_copy(error);
+        }
+    }
+
+    fn leave_copy(&mut self, error: StoreError) {
+        if let Some(copy) = self.log.copy.take() {
             let number = copy.next.number;
             let (syncing, done) = copy.close();
             self.log.leave(syncing);

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicU64;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
-use super::failure::unavailable;
 use super::live::Live;
 use crate::store::{Compacted, StoreError};
 
@@ -34,12 +33,9 @@ impl Wanted {
         matches!(self, Self::ToReplace(_))
     }
 
-    /// Whether somebody still waits for it. Files that are made anew are so for all.
-    pub fn check(&self) -> Result<(), StoreError> {
-        match self {
-            Self::ToRead((done, _)) if done.is_closed() => Err(unavailable("nobody waits for it")),
-            _ => Ok(()),
-        }
+    /// Whether nobody waits for it any more. Files that are made anew are so for all.
+    pub fn is_nobodys(&self) -> bool {
+        matches!(self, Self::ToRead((done, _)) if done.is_closed())
     }
 
     /// Tells that there will be no copy. Nobody may wait for it any more.

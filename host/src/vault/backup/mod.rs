@@ -22,6 +22,7 @@ use super::{Error, Vault};
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::crypto::seal::Key;
+use crate::figures::figures;
 use crate::store::{Record, Snapshot};
 
 /// A part of a backup. Each goes to a file of its own.
@@ -60,6 +61,12 @@ pub struct Backup {
 }
 
 impl Vault {
+    /// Notes that a backup was taken as a whole.
+    pub fn backed_up(&self, id: Uuid) {
+        tracing::info!(backup = %id, "a backup was taken");
+        figures().backed_up(self.now().0);
+    }
+
     /// Begins a backup: of everything as it is at one moment between this call and its return. Reads and writes go on
     /// meanwhile.
     pub async fn backup(&self) -> Result<Backup, Error> {
