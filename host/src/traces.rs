@@ -259,6 +259,9 @@ pub fn stage(make: impl FnOnce() -> tracing::Span) -> tracing::Span {
     if TAKEN.load(Ordering::Relaxed) { make() } else { tracing::Span::none() }
 }
 
+/// The attribute of the trace id that the API and the log tell.
+const TRACE_ID: &str = "tokamak.trace_id";
+
 /// Hands on what ended, once there is somebody to take it.
 #[derive(Debug, Clone, Default)]
 struct Sending {
@@ -285,10 +288,13 @@ impl SpanProcessor for Sending {
     }
 }
 
-/// The span of a request as OpenTelemetry's conventions for HTTP servers have it; others as they are.
+/// The span of a request as OpenTelemetry's conventions for HTTP servers have it; others as they are, but for the trace id.
 fn conventional(mut span: SpanData) -> SpanData {
     let events = std::mem::take(&mut span.events);
     if span.name != REQUEST {
+        for attribute in span.attributes.iter_mut().filter(|one| one.key.as_str() == "trace_id") {
+            attribute.key = TRACE_ID.into();
+        }
         return span;
     }
     span.span_kind = SpanKind::Server;
@@ -310,7 +316,7 @@ fn conventional(mut span: SpanData) -> SpanData {
                 "http.request.method"
             }
             "route" => "http.route",
-            "trace_id" => "tokamak.trace_id",
+            "trace_id" => TRACE_ID,
             _ => continue,
         };
         attribute.key = name.into();

@@ -282,7 +282,7 @@ async fn each_operation_needs_its_permission_and_is_logged() {
     let expected = [
         "Application deleted",
         "Application key regenerated",
-        "Application updated",
+        "Application updated: granted token:read; withdrawn token:use",
         "Application read",
         "Application listed",
         "Application created",

@@ -85,8 +85,12 @@ async fn a_run_is_queued_done_kept_and_told() {
     assert_eq!(listed.expect(200)["data"][0]["id"], id);
     let entries = server.management.get(&format!("/logs?entity_id={reactor}&size=50")).await;
     let text = entries.text();
-    for message in ["Reactor run queued", "Reactor invoked", "Reactor result read"] {
-        assert!(text.contains(message), "{message}");
+    let to = receiver.url();
+    let to = to.get(..to.rfind(':').unwrap() + 2).unwrap();
+    let queued = format!("Reactor run queued, to be told to {to}");
+    let read = format!("Reactor result read: {id}");
+    for message in [queued.as_str(), "Reactor invoked", &read] {
+        assert!(text.contains(message), "{message} is not in {text}");
     }
     let used = server.management.get(&format!("/logs?entity_id={card}")).await.text();
     assert!(used.contains(&format!("Token used by reactor {reactor}")));

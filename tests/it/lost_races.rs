@@ -230,6 +230,7 @@ async fn a_token_that_was_made_anew_is_not_what_a_change_has_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_that_others_change_keeps_every_change_or_is_a_conflict() {
+    const UPDATED: &str = "Application updated: other name";
     let world = World::start().await;
     for times in [TRIES - 1, TRIES] {
         let made = world.application().await;
@@ -251,11 +252,11 @@ async fn an_application_that_others_change_keeps_every_change_or_is_a_conflict()
         if times < TRIES {
             assert_eq!(answer.expect(200), read);
             assert_eq!(read["name"], "mine");
-            assert_eq!(world.logged(&id, "Application updated").await, 1);
+            assert_eq!(world.logged(&id, UPDATED).await, 1);
         } else {
             assert_refused(&answer, ENTITY_LOST);
             assert_eq!(read["name"], "before");
-            assert_eq!(world.logged(&id, "Application updated").await, 0);
+            assert_eq!(world.logged(&id, UPDATED).await, 0);
             put.assert_free(&id).await;
         }
     }

@@ -11,7 +11,7 @@ use prost::Message as _;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually, reactor_of};
 use crate::support::receiver::{Action, Receiver};
 
 fn serve(folder: &std::path::Path, endpoint: &str, more: &[&str]) -> std::process::Command {
@@ -92,6 +92,35 @@ async fn requests_are_told_to_a_collector_and_nothing_that_is_kept() {
         {
             assert!(!text.contains(hidden), "{hidden} was sent");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_run_and_its_webhook_are_told_with_the_trace_id_of_their_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let (collector, receiver) = (Receiver::start().await, Receiver::start().await);
+    let open = ["--allow-private-networks", "--allow-http-callbacks"];
+    let process = Process::start(serve(folder.path(), &address(&collector), &open));
+    let formulas = process.management().get("/reactor-formulas?name=card*").await.expect(200);
+    let (private, path) = reactor_of(&process, formulas["data"][0]["id"].as_str().unwrap()).await;
+    let body = json!({"args": {"card": {"number": "4242424242424242"}},
+        "callback_url": receiver.url()});
+    let queue = private.request(Method::POST, &path).header("svc-trace-id", "ours-2").json(&body);
+    private.send(queue).await.expect(202);
+    receiver.wait(1).await;
+    assert_eq!(process.terminate(), Some(0));
+    let spans = spans(&collector);
+    let of_ours = |name: &str| {
+        let ours = |span: &&Span| {
+            let told = attributes(span);
+            span.name == name && told.get("tokamak.trace_id").is_some_and(|id| id == "ours-2")
+        };
+        spans.iter().find(ours).unwrap_or_else(|| panic!("no {name} among {spans:?}"))
+    };
+    for (name, stage) in [("reactor.job", "formula.run"), ("webhook.send", "store.commit")] {
+        let whole = of_ours(name);
+        let is_part = |span: &Span| span.name == stage && span.trace_id == whole.trace_id;
+        assert!(spans.iter().any(is_part), "{name} has no {stage} in {spans:?}");
     }
 }
 

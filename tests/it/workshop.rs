@@ -242,7 +242,7 @@ fn a_script_is_told_in_json_what_kept_a_formula_from_being_looked_at() {
     let nobody = ["push", "--url", "http://127.0.0.1:9", "--key", "k"];
     for (project, arguments, part) in [
         (folder.path(), &["check"][..], "formula.json"),
-        (&of_rust, &["build"], "rustup target add"),
+        (&of_rust, &["build"], "https://rustup.rs"),
         (built.path(), &["build", "--component", "absent.wasm"], "absent.wasm"),
         (built.path(), &["run", "--args", "absent.json"], "absent.json"),
         (built.path(), &[&["test", "nothing-named-so"], &BUILT[..]].concat(), "no such cases"),

@@ -35,6 +35,28 @@ fn a_value_of_the_configuration_is_what_the_formula_declares() {
 }
 
 #[test]
+fn numbers_that_a_server_refuses_are_refused() {
+    let long = "12345678901234567890123";
+    let case = format!(r#"{{"request": {{"args": {{"n": {long}}}}}, "error": {{"status": 400}}}}"#);
+    let project = project_of(guests::component("probe"), &[]);
+    fs::create_dir_all(project.path().join("cases")).unwrap();
+    fs::write(project.path().join("cases/long.json"), case).unwrap();
+    fs::write(project.path().join("args.json"), format!(r#"{{"n": [{long}]}}"#)).unwrap();
+    let args = format!(r#"{{"n": {long}}}"#);
+    let token = format!("id={args}");
+    for (arguments, place) in [
+        (["run", "--args", &args], "--args: n: has more digits"),
+        (["run", "--args", "args.json"], "--args args.json: n[0]: has more digits"),
+        (["run", "--token", &token], "--token id: n: has more digits"),
+        (["test", "--component", "built.wasm"], "long.json: request.args.n: has more digits"),
+    ] {
+        let built = if arguments[0] == "run" { &BUILT[..] } else { &[] };
+        let (code, _, stderr) = run(formula(project.path(), &[&arguments[..], built].concat()));
+        assert!(code == 2 && stderr.contains(place), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
 fn a_component_that_is_there_needs_no_language() {
     let project = project_of(guests::component("bare"), &[]);
     for manifest in [json!({ "name": "comp", "language": "wasm" }), json!({ "name": "comp" })] {

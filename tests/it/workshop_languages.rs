@@ -34,7 +34,7 @@ fn tools_that_are_missing_are_named() {
     for (language, parts) in [
         ("python", ["componentize-py is not installed", &python]),
         ("go", ["go is not installed", "wasm-tools"]),
-        ("rust", ["rustup target add wasm32-wasip2", "rustup did not start"]),
+        ("rust", ["rustc did not start", "https://rustup.rs"]),
     ] {
         let name = format!("in-{language}");
         let sdk = root().join("sdk-guest");

@@ -1,6 +1,8 @@
 //! `tokamak formula push`: what it says, and what it tells nobody.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 
 use serde_json::json;
 
@@ -78,4 +80,22 @@ fn a_push_names_the_options_that_it_needs() {
         assert_eq!(code, 2, "{stderr}");
         assert!(parts.iter().all(|part| stderr.contains(part)), "{more:?}: {stderr}");
     }
+}
+
+#[test]
+fn what_is_no_vault_takes_no_formula() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 8 << 10]);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12";
+            let _ = write!(stream, "{head}\r\nConnection: close\r\n\r\n{{\"up\": true}}");
+        }
+    });
+    let project = project_of(guests::component("bare"), &[]);
+    let push = [&["push", "--url", &url, "--key", "k", "--id", "a"], &BUILT[..]].concat();
+    let (code, stdout, stderr) = run(formula(project.path(), &push));
+    assert!(code == 2 && stderr.contains("is no Tokamak"), "{code} {stdout} {stderr}");
 }

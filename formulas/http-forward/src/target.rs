@@ -14,6 +14,7 @@ const RESERVED: &[&str] = &[
     "content-length",
     "expect",
     "host",
+    "http2-settings",
     "keep-alive",
     "te",
     "trailer",

@@ -70,10 +70,12 @@ fn the_servers_own_faults_are_errors_and_the_callers_are_not() {
 
 #[test]
 fn other_spans_stay_as_they_are() {
-    let spans = spans_of(|| drop(tracing::info_span!("store.commit", rows = 3)));
+    let spans =
+        spans_of(|| drop(tracing::info_span!("store.commit", rows = 3, trace_id = "of-a-request")));
     let span = conventional(spans.into_iter().next().unwrap());
     assert_eq!((span.name.as_ref(), &span.span_kind), ("store.commit", &SpanKind::Internal));
     assert!(span.attributes.contains(&KeyValue::new("rows", 3)));
+    assert!(span.attributes.contains(&KeyValue::new("tokamak.trace_id", "of-a-request")));
 }
 
 #[test]

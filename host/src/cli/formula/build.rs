@@ -56,15 +56,17 @@ pub fn build(project: &Project, component: Option<&Path>) -> Result<Built, Failu
     Ok(Built { code: Code::Component(bytes), path })
 }
 
+/// What is to be done where there is no Rust.
+const INSTALL_RUST: &str = "Install Rust from https://rustup.rs";
+
 /// Builds the crate; what cargo says goes to standard error as it says it. Gives the component's file.
 fn rust(root: &Path) -> Result<PathBuf, Failure> {
     ensure_target(root)?;
     let mut cargo = Command::new("cargo");
     cargo.current_dir(root).args(["build", "--release", "--lib", "--target", TARGET]);
     cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
-    let mut child = cargo.spawn().map_err(|error| {
-        format!("cargo did not start: {error}\nInstall Rust from https://rustup.rs")
-    })?;
+    let mut child =
+        cargo.spawn().map_err(|error| format!("cargo did not start: {error}\n{INSTALL_RUST}"))?;
     let manifest = root.canonicalize()?.join("Cargo.toml");
     let mut made = None;
     let messages = child.stdout.take().map(BufReader::new);
@@ -95,6 +97,9 @@ fn component_of(message: &str, manifest: &Path) -> Option<PathBuf> {
 fn ensure_target(root: &Path) -> Result<(), Failure> {
     if has_target(root) {
         return Ok(());
+    }
+    if let Err(error) = Command::new("rustc").current_dir(root).arg("--version").output() {
+        return Err(format!("rustc did not start: {error}\n{INSTALL_RUST}").into());
     }
     let added = {
         let _progress = Progress::of(format_args!("adding the target {TARGET}"));

@@ -31,6 +31,7 @@ use super::report::{BAD, DIM, GOOD, Problem, styled};
 use super::run::figures;
 use super::stand_ins::Exchange;
 use crate::limits::{ASYNCHRONOUS_TIMEOUT_MS_MAX, REACT_TIMEOUT_MS};
+use crate::model::exact;
 use crate::vault::SERVER_LEVEL;
 
 /// Differences of one case that are shown.
@@ -109,7 +110,8 @@ impl Case {
         let entries = fs::read_dir(&folder)
             .map_err(|error| format!("{}: {error}: there are no cases", folder.display()))?;
         let mut cases = Vec::new();
-        for path in entries.map_while(Result::ok).map(|entry| entry.path()) {
+        for entry in entries {
+            let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
             let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
             let Some(name) = name.filter(|_| path.extension().is_some_and(|e| e == "json")) else {
                 continue;
@@ -127,6 +129,10 @@ impl Case {
             fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut case: Self =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        // As a server refuses what is sent to it.
+        let is_sent = |member: &str| ["request", "configuration", "tokens"].contains(&member);
+        exact::check(text.as_bytes(), is_sent)
+            .map_err(|faults| format!("{}: {faults}", path.display()))?;
         case.name = name;
         case.settle().map_err(|told| format!("{}: {told}", path.display()))?;
         Ok(case)

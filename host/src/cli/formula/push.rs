@@ -25,6 +25,9 @@ const FORBIDDEN: u16 = 403;
 const NEEDED: &str =
     "A push needs a management key, with reactor:read, reactor:create and reactor:update.";
 
+/// What is said of an answer that comes from something else.
+const NO_FORMULA: &str = "what answered at --url is no Tokamak: its answer is no formula";
+
 /// What is encoded in an address: all but what RFC 3986 leaves alone.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -88,7 +91,8 @@ impl PushOptions {
         };
         let ApiAnswer { status, body } = client.send(method, &path, Some(body)).await?;
         Ok(match status {
-            200 | 201 => Pushed::Done { created, formula: body },
+            200 | 201 if body["id"].is_string() => Pushed::Done { created, formula: body },
+            200 | 201 => return Err(NO_FORMULA.into()),
             _ => Pushed::Refused(refusal(status, &body)),
         })
     }

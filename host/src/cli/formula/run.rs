@@ -11,6 +11,7 @@ use super::super::Failure;
 use super::bench::{Ran, Svc, Trial};
 use super::report::{BAD, DIM, GOOD, bytes, milliseconds, styled};
 use crate::limits::{ASYNCHRONOUS_TIMEOUT_MS_MAX, REACT_TIMEOUT_MS};
+use crate::model::exact;
 use crate::vault::InvocationView;
 
 /// Options of `formula run`, beside those of all commands on a project.
@@ -57,10 +58,13 @@ impl RunOptions {
         let mut tokens = Map::new();
         for given in &self.token {
             let (id, value) = pair("--token", given)?;
-            let value = serde_json::from_str(value).map_err(|error| {
+            let read = serde_json::from_str(value).map_err(|error| {
                 format!("--token {id}: is no JSON at column {}", error.column())
             })?;
-            tokens.insert(id.to_owned(), value);
+            // As a server refuses it.
+            exact::check(value.as_bytes(), |_| true)
+                .map_err(|faults| format!("--token {id}: {faults}"))?;
+            tokens.insert(id.to_owned(), read);
         }
         let svc = match &self.svc {
             Some(given) => match read("--svc", given)? {
@@ -103,10 +107,13 @@ pub fn with_file(option: &str, path: &Path) -> String {
 
 /// The error tells the place and nothing of the text, which may be data.
 fn parsed(whose: &str, text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|error| {
+    let value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        format!("{whose}: is no JSON at line {line}, column {column}").into()
-    })
+        format!("{whose}: is no JSON at line {line}, column {column}")
+    })?;
+    // As a server refuses it.
+    exact::check(text.as_bytes(), |_| true).map_err(|faults| format!("{whose}: {faults}"))?;
+    Ok(value)
 }
 
 fn pair<'a>(option: &str, given: &'a str) -> Result<(&'a str, &'a str), Failure> {

@@ -1,7 +1,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use super::{AddressRules, EgressError, Hop, Outbound, as_written};
+use super::{AddressRules, EgressError, FORBIDDEN, Hop, Outbound, as_written};
 use crate::egress::Wanted;
 use crate::egress::guard::{Guard, is_public};
 use crate::limits::{
@@ -249,4 +249,15 @@ fn bounds() {
     let redirects = |redirects| first(&Outbound { redirects, ..outbound() });
     assert!(redirects(HTTP_REDIRECTS_MAX).is_ok());
     assert!(matches!(redirects(HTTP_REDIRECTS_MAX + 1), Err(EgressError::Invalid(_))));
+}
+
+/// A formula that ships refuses them before it is run, and cannot share the list.
+#[test]
+fn what_may_not_be_set_is_what_http_forward_refuses_in_its_configuration() {
+    let refused = include_str!("../../../../formulas/http-forward/src/target.rs");
+    let readme = include_str!("../../../../README.md");
+    for name in FORBIDDEN {
+        assert!(refused.contains(&format!("    \"{name}\",\n")), "{name}");
+        assert!(readme.contains(&format!("`{name}`")), "{name}");
+    }
 }

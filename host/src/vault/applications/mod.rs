@@ -30,6 +30,7 @@ use crate::model::permission::Permission;
 use crate::model::permission::marker::{
     ApplicationCreate, ApplicationDelete, ApplicationRead, ApplicationUpdate,
 };
+use crate::model::rule::Rule;
 use crate::model::time::parse_rfc3339;
 use crate::store::{Expect, Filter};
 
@@ -165,9 +166,10 @@ impl Vault {
         let stored = stored?;
         let before = stored.entity.application;
         let audit = before.audit.modified(Some(permit.actor_id()), self.now());
+        let told = updated(&before, (&name, &permissions, &rules));
         let application = Application { name, permissions, rules, audit, ..before };
         let kept = KeptApplication { application, ..stored.entity };
-        let event = event(id, Operation::Update, "Application updated");
+        let event = event(id, Operation::Update, &told);
         self.replace_application(permit, kept, stored.version, event).await
     }
 
@@ -255,4 +257,30 @@ impl Vault {
 
 fn event(id: ApplicationId, operation: Operation, message: &str) -> Event {
     Event::done(EntityType::Application, id, operation, message)
+}
+
+/// What the log says of an update: whoever looks into who could do what needs no copies from before.
+fn updated(
+    before: &Application,
+    (name, permissions, rules): (&str, &[Permission], &[Rule]),
+) -> String {
+    let lacking = |some: &[Permission], others: &[Permission]| -> Vec<String> {
+        some.iter().filter(|one| !others.contains(one)).map(ToString::to_string).collect()
+    };
+    let mut changes = Vec::new();
+    for (what, some) in [
+        ("granted", lacking(permissions, &before.permissions)),
+        ("withdrawn", lacking(&before.permissions, permissions)),
+    ] {
+        if !some.is_empty() {
+            changes.push(format!("{what} {}", some.join(", ")));
+        }
+    }
+    for (what, differs) in [("rules", rules != before.rules), ("name", name != before.name)] {
+        if differs {
+            changes.push(format!("other {what}"));
+        }
+    }
+    let of_what = if changes.is_empty() { "" } else { ": " };
+    format!("Application updated{of_what}{}", changes.join("; "))
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::results::JobView;
 use super::{By, Job, JobStatus};
-use crate::egress::EgressError;
+use crate::egress::{EgressError, Url};
 use crate::limits::CALLBACK_URL_CHARS_MAX;
 use crate::model::id::{ApplicationId, InvocationId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
@@ -75,7 +75,8 @@ impl Vault {
             finished_at: None,
         };
         let (entity, id) = (EntityType::Reactor, job.reactor_id);
-        let event = Event::done(entity, id, Operation::Invoke, "Reactor run queued");
+        let message = queued(&job.callback_url);
+        let event = Event::done(entity, id, Operation::Invoke, message);
         let mut change = self.change(tenant).await?;
         change.put(&job, Expect::New)?;
         let view = JobView::of(job, None);
@@ -91,6 +92,16 @@ impl Vault {
         let queued = self.jobs_that_are(tenant, JobStatus::Queued).await?;
         let store = self.0.store.as_ref();
         Ok(store.page(Job::KIND, tenant, &queued, Start::Offset(0), 0).await?.total)
+    }
+}
+
+/// What the log says: where the result will go, but for the path and the query, which may hold what is secret.
+fn queued(callback_url: &str) -> String {
+    match Url::parse(callback_url).map(|url| url.origin()) {
+        Ok(origin) if origin.is_tuple() => {
+            format!("Reactor run queued, to be told to {}", origin.ascii_serialization())
+        }
+        _ => "Reactor run queued".to_owned(),
     }
 }
 

@@ -148,6 +148,7 @@ impl Vault {
     /// Sends a result to where it goes.
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
         let mut job = self.kept::<Job>(tenant, delivery.id).await?.entity;
+        tracing::Span::current().record("trace_id", job.trace_id());
         let shown = taken_on(self.show_kept_in(&mut job, None)).await?;
         // Whether it arrives is seen later.
         let message = "Token read to send a reactor result";

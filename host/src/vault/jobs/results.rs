@@ -184,5 +184,7 @@ impl Vault {
 }
 
 fn event_of(job: &Job, operation: Operation, message: &str) -> Event {
+    // A reactor has many runs.
+    let message = format!("{message}: {}", job.id);
     Event::done(EntityType::Reactor, job.reactor_id, operation, message)
 }

@@ -3,6 +3,8 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use tracing::Instrument as _;
+
 use super::in_hand::Standing;
 use super::put_off::Until;
 use super::{Ended, Job, JobStatus};
@@ -81,9 +83,10 @@ impl Vault {
         };
         let turn = match job {
             Ok(job) if job.entity.status == JobStatus::Queued => {
-                let trace_id = job.entity.trace_id().into();
+                let trace_id = job.entity.trace_id();
+                let stage = traces::stage(|| tracing::info_span!("reactor.job", trace_id));
                 let run = Box::pin(self.try_run_job(tenant, job, slot, stands));
-                traces::within(trace_id, run).await
+                traces::within(trace_id.into(), run.instrument(stage)).await
             }
             // It has ended while it waited.
             Ok(_) | Err(Error::NotFound(_)) => Ok(Turn::Taken),

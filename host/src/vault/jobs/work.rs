@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::task::{self, JoinError, JoinHandle};
+use tracing::Instrument as _;
 
 use super::in_hand::{Held, InHand, Standing, Told};
 use super::receivers::Pace;
@@ -16,6 +17,7 @@ use super::{Delivery, Ended, Job, JobStatus};
 use crate::limits::{JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
+use crate::traces;
 use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::{Error, Vault, sharing, sharing_out_of_row};
@@ -329,7 +331,10 @@ impl Vault {
     ) {
         let (vault, id) = (self.clone(), delivery.entity.id);
         let receiver = Some(Told { receiver: delivery.entity.receiver(), pace });
-        let work = async move { vault.deliver(tenant, delivery).await };
+        // Whose result it is is read first of all.
+        let trace_id = tracing::field::Empty;
+        let stage = traces::stage(|| tracing::info_span!("webhook.send", trace_id));
+        let work = async move { vault.deliver(tenant, delivery).await }.instrument(stage);
         in_hand.take(Held { tenant, id, receiver, stands: Arc::default() }, work);
     }
 }
