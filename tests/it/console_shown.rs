@@ -276,12 +276,12 @@ async fn what_nobody_would_see_in_a_name_is_shown_by_its_number() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::open() else { return };
     let client = &server.management;
-    let blank = "\u{200b}\u{200b}\u{200b}";
+    let blank = "\u{200b}\u{200b}\u{200b}x";
     let turned = "pay\u{202e}roll\u{202c}";
     // A picture of several characters is one that is seen.
     let pictures = "\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}";
     let mut made = Vec::new();
-    for name in [blank, turned, "a\nb", "\u{fe0f}", pictures] {
+    for name in [blank, turned, "a\nb", "x\u{fe0f}", pictures] {
         let body = json!({"name": name, "type": "private", "permissions": ["token:read"]});
         made.push(id(&client.post("/applications", body).await.expect(201)));
     }
@@ -318,14 +318,14 @@ async fn what_nobody_would_see_in_a_name_is_shown_by_its_number() {
     browser.eval(&format!("{link}.click(), true"));
     browser.heading(blank);
     assert_eq!(signs(&mut browser, "h1"), json!([blanks]));
-    browser.wait("document.title === '[U+200B][U+200B][U+200B] · Tokamak console'");
+    browser.wait("document.title === '[U+200B][U+200B][U+200B]x · Tokamak console'");
 
     browser.visit("reactors");
     let three = [blanks; 3].join(" ");
     assert_eq!(signs(&mut browser, "tbody tr"), json!([three]));
     browser.visit("reactors/new");
     let chosen = "[...t.field('Acts as').options].map(({ text }) => text)";
-    browser.wait(&format!("{chosen}.includes('[U+200B][U+200B][U+200B] (private)')"));
+    browser.wait(&format!("{chosen}.includes('[U+200B][U+200B][U+200B]x (private)')"));
     browser.visit("tokens");
     browser.click("to\u{2060}ken");
     browser.wait("document.querySelector('.copyable code')");

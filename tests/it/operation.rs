@@ -160,6 +160,9 @@ fn shells_and_manuals_know_every_command() {
         assert!(page.unwrap().contains(".SH SYNOPSIS"), "{command}");
     }
     assert!(printed(&["man"]).contains("tokamak"));
+    // Units and containers set variables and no options.
+    let page = fs::read_to_string(folder.path().join("tokamak-serve.1")).unwrap();
+    assert!(page.contains("TOKAMAK_ROOT_KEY_FILE"), "{page}");
 }
 
 #[test]

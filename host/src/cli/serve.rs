@@ -183,7 +183,15 @@ pub async fn serve(
     let compacting = tokio::spawn(compact_forever(vault.clone(), settings.compact_seconds));
     // Whoever is told that it listens may send it any signal that it takes.
     certificate::keep_fresh(tls.clone())?;
-    listening(listener.local_addr()?);
+    let address = listener.local_addr()?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "the server has started");
+    if tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "requests come over a network in the clear, with their keys, unless a proxy before this ends TLS"
+        );
+    }
+    listening(address);
     let scrapers = Scrapers::new(&settings.metrics_networks);
     let stopping = Stopping::default();
     let state = State::from(Parts { vault, stopping, rates, scrapers });

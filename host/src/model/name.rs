@@ -7,10 +7,23 @@ use crate::limits::NAME_CHARS_MAX;
 pub fn check_name(name: &str, faults: &mut Faults) {
     if name.trim().is_empty() {
         faults.add("name", "must not be empty");
+    } else if name.chars().all(is_unseen) {
+        faults.add("name", "must have a character that can be seen");
     }
     if name.chars().count() > NAME_CHARS_MAX {
         faults.add("name", format!("must have at most {NAME_CHARS_MAX} characters"));
     }
+}
+
+/// Whether a character leaves nothing to look at or to click at: white space, and what only controls others.
+fn is_unseen(c: char) -> bool {
+    c.is_whitespace()
+        || c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -27,6 +40,10 @@ mod tests {
             (&longest, true),
             ("", false),
             (" \t", false),
+            ("\u{200b}\u{200b}\u{200b}", false),
+            (" \u{202e}\u{feff}", false),
+            ("\u{200b}a", true),
+            ("\u{5d0}\u{200f}", true),
             (&format!("{longest}a"), false),
         ] {
             let mut faults = Faults::new();
