@@ -1,5 +1,7 @@
-//! What a command that was to print a root key said instead, without anything that may be one: in whatever spelling, and in
-//! parts. What is hidden too much is found by running the command by hand.
+//! What a command that was to print a root key said when it failed, without anything that may be one.
+//!
+//! Keys have too many spellings to be found in a text. So it is the other way round: words are shown, as they are spelt in
+//! any language, and a little of what else messages have. Who wants to read the rest runs the command by hand.
 
 use std::sync::mpsc::Receiver;
 
@@ -7,135 +9,194 @@ use zeroize::Zeroizing;
 
 /// Characters of what a command complained that are shown.
 const COMPLAINT_CHARS_MAX: usize = 1_000;
-/// Characters that may be a part of a key worth hiding.
-const KEY_PART_CHARS: usize = 12;
-/// What is shown in their place.
+/// What is shown in the place of what is not.
 const HIDDEN: &str = "[hidden]";
-/// Escaped bytes from which on they may be of a key.
-const ESCAPES_MIN: usize = 4;
+/// Signs that hardly stand in messages, from which on they may be those of a key in some of the rarer alphabets.
+const RARE_SIGNS_MAX: usize = 12;
+const RARE_SIGNS: &str = "!#$%&*;<>?@^`|~\\=+";
 
-/// What a command said beside the key, to be put behind a sentence. Nothing in it may be a key.
-pub fn complaint(complained: &Receiver<Zeroizing<Vec<u8>>>, printed: &[u8]) -> String {
-    let said = complained.recv().unwrap_or_default();
-    let said = without_bytes(&without_escapes(&String::from_utf8_lossy(&said)));
-    let printed = String::from_utf8_lossy(printed);
-    let is_printed = |word: &str| {
-        let word = word.trim_matches(|c: char| !is_of_base64(c));
-        let holds = |key: &str| key.len() >= 8 && (word.contains(key) || key.contains(word));
-        word.len() >= 8 && printed.split_whitespace().any(holds)
-    };
-    let hidden: Vec<String> = said
-        .split_whitespace()
-        .map(|word| if is_printed(word) { HIDDEN.to_owned() } else { without_keys(word) })
-        .collect();
-    let mut shown: Vec<&str> = Vec::new();
-    for group in hidden.chunk_by(|one, next| is_of_a_dump(one) == is_of_a_dump(next)) {
-        if is_of_a_dump(&group[0]) && group.concat().len() >= KEY_PART_CHARS {
-            shown.push(HIDDEN);
-        } else {
-            shown.extend(group.iter().map(String::as_str));
+/// Characters of what is [`Kind::Little`], from which on they may be the parts of a key.
+const LITTLE_CHARS_MAX: usize = 16;
+
+/// And runs of what is [`Kind::Other`], beside which they may be.
+const OTHERS_MAX: usize = 1;
+
+/// What letters and digits in a row may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Word,
+    /// `is`, `to`: words that would not stand out among pairs of letters.
+    Pair,
+    /// Of a line, of a time; `KMS`, `ERROR`; `v2`, `ssh`.
+    Little,
+    Other,
+}
+
+impl Kind {
+    fn of(run: &str) -> Self {
+        let length = run.chars().count();
+        let most = match () {
+            () if run.chars().all(char::is_uppercase) => 8,
+            () if run.chars().all(|c| c.is_ascii_digit() || c.is_lowercase()) => 5,
+            () => 3,
+        };
+        match is_spelt(run) {
+            true if length > 2 => Self::Word,
+            true => Self::Pair,
+            false if length <= most => Self::Little,
+            false => Self::Other,
         }
     }
-    let shown: String = shown.join(" ").chars().take(COMPLAINT_CHARS_MAX).collect();
+}
+
+/// Whether it is a word, or several as `AccessDenied`: small letters with a vowel among them, a capital one before at most.
+fn is_spelt(run: &str) -> bool {
+    let humps: Vec<usize> =
+        run.char_indices().filter(|(_, c)| c.is_uppercase()).map(|(at, _)| at).collect();
+    let first = humps.first().copied().unwrap_or(run.len());
+    let (small, mut rest) = run.split_at(first);
+    let is_word = |part: &str, least: usize| {
+        part.chars().count() >= least
+            && part.chars().all(char::is_alphabetic)
+            && part.to_lowercase().contains(|c: char| !c.is_ascii() || "aeiouy".contains(c))
+    };
+    if !small.is_empty() && !is_word(small, 2) {
+        return false;
+    }
+    while !rest.is_empty() {
+        let next = rest.char_indices().skip(1).find(|(_, c)| c.is_uppercase());
+        let (hump, after) = rest.split_at(next.map_or(rest.len(), |(at, _)| at));
+        if !is_word(hump, 2) {
+            return false;
+        }
+        rest = after;
+    }
+    run.chars().count() >= 3 * humps.len()
+}
+
+/// What a command said, to be put behind a sentence.
+pub fn complaint(complained: &Receiver<Zeroizing<Vec<u8>>>) -> String {
+    let said = complained.recv().unwrap_or_default();
+    let shown = without_keys(&String::from_utf8_lossy(&said));
     if shown.is_empty() { shown } else { format!("; it said: {shown}") }
 }
 
-/// Whether a word is as those of dumps and of lines that are broken: a few digits, or drawn rather than spelt.
-fn is_of_a_dump(word: &str) -> bool {
-    let word = word.trim_end_matches('=');
-    let is_hex = word.chars().all(|c| c.is_ascii_hexdigit());
-    let is_drawn = word.contains(|c: char| c.is_ascii_digit())
-        || word.chars().skip(1).any(|c| c.is_ascii_uppercase());
-    word.len() <= 8 && (is_hex || is_drawn && word.chars().all(is_of_base64))
-}
-
-/// A text without what stands between the first and the last of several escaped bytes, as `\xa1b\xcc` or `%A1b%CC`: the
-/// letters between them are bytes too. It ends with the quotation that it stands in.
-fn without_escapes(text: &str) -> String {
-    let is_escape = |(at, sign): &(usize, &str)| {
-        let mut after = text[at + 1..].chars();
-        let next = [after.next(), after.next()].map(|c| c.unwrap_or(' '));
-        match *sign {
-            "%" => next.iter().all(char::is_ascii_hexdigit),
-            _ => next[0] == 'x' || next[0] == 'u' || next[0].is_ascii_digit(),
-        }
-    };
-    let escapes: Vec<usize> =
-        text.match_indices(['\\', '%']).filter(is_escape).map(|(at, _)| at).collect();
-    let (Some(first), Some(last)) = (escapes.first(), escapes.last()) else {
-        return text.to_owned();
-    };
-    if escapes.len() < ESCAPES_MIN {
-        return text.to_owned();
+fn without_keys(said: &str) -> String {
+    if said.chars().filter(|c| RARE_SIGNS.contains(*c)).count() > RARE_SIGNS_MAX {
+        return HIDDEN.to_owned();
     }
-    let quotes = ['"', '\''];
-    let start = text[..*first].rfind(quotes).or_else(|| text[..*first].rfind([' ', '=', '\n']));
-    let rest = &text[*last..];
-    let end = if text[..*first].contains(quotes) {
-        rest.find(quotes)
-    } else if rest.starts_with('%') {
-        rest.find(char::is_whitespace)
-    } else {
-        None
+    // What a terminal obeys is no part of a message.
+    let said: String = said.chars().filter(|c| c.is_whitespace() || !c.is_control()).collect();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_of_run = |c: char| c.is_alphanumeric() || c == '\u{fffd}';
+    let runs: Vec<&str> = said.split(|c| !is_of_run(c)).filter(|run| !run.is_empty()).collect();
+    let others = runs.iter().filter(|run| Kind::of(run) == Kind::Other).count();
+    let little = runs.iter().filter(|run| Kind::of(run) == Kind::Little);
+    let little = little.map(|run| run.chars().count()).sum::<usize>();
+    let is_little = little <= LITTLE_CHARS_MAX && others <= OTHERS_MAX;
+    let is_shown = |run: &str| match Kind::of(run) {
+        Kind::Word => true,
+        Kind::Pair | Kind::Little => is_little,
+        Kind::Other => false,
     };
-    let (before, after) = (&text[..start.map_or(0, |at| at + 1)], end.map_or("", |at| &rest[at..]));
-    format!("{before}{HIDDEN}{after}")
-}
-
-/// A text without rows of bytes, however these are told apart: `e6:40`, `\xe6\x40`, `[230, 64]`.
-fn without_bytes(text: &str) -> String {
-    let is_byte = |word: &str| {
-        let hex = word.strip_prefix("0x").or_else(|| word.strip_prefix('x')).unwrap_or(word);
-        let is_hex = hex.len() == 2 && hex.chars().all(|c| c.is_ascii_hexdigit());
-        // Or characters of a key, one by one.
-        is_hex || word.len() == 1 || word.len() <= 3 && word.chars().all(|c| c.is_ascii_digit())
-    };
-    let (mut shown, mut row, mut count) = (String::new(), String::new(), 0);
-    let end = |shown: &mut String, row: &mut String, count: &mut usize| {
-        shown.push_str(if *count >= KEY_PART_CHARS { HIDDEN } else { row });
-        (*row, *count) = (String::new(), 0);
-    };
-    for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
-        let word = part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        if word.is_empty() || is_byte(word) {
-            row.push_str(part);
-            count += usize::from(!word.is_empty());
-        } else {
-            end(&mut shown, &mut row, &mut count);
-            shown.push_str(part);
-        }
-    }
-    end(&mut shown, &mut row, &mut count);
-    shown
-}
-
-/// Whether a key in base64 may have it, by either alphabet, but for what fills it up at its end.
-fn is_of_base64(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "+/-_".contains(c)
-}
-
-/// A word in which nothing is left that may be a part of a key. Whoever traces a script, or prints JSON, tells keys within
-/// other text.
-fn without_keys(word: &str) -> String {
-    let (mut shown, mut rest) = (String::new(), word);
+    let mut shown = String::new();
+    let mut rest = said.as_str();
     while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c| is_of_base64(c) != is_of_base64(first)).unwrap_or(rest.len());
-        let (run, after) = rest.split_at(end);
-        // A key without a capital letter is as good as none.
-        let is_path = run.contains('/') && !run.contains(|c: char| c.is_ascii_uppercase());
-        let parts = run.split_inclusive(|c| is_path && c == '/');
-        parts.for_each(|part| shown.push_str(if may_be_of_a_key(part) { HIDDEN } else { part }));
+        let end = rest.find(|c| is_of_run(c) != is_of_run(first)).unwrap_or(rest.len());
+        let (part, after) = rest.split_at(end);
+        shown.push_str(if !is_of_run(first) || is_shown(part) { part } else { HIDDEN });
         rest = after;
     }
-    shown
+    // Many in a row say no more than one.
+    let several = format!("{HIDDEN} {HIDDEN}");
+    while shown.contains(&several) {
+        shown = shown.replace(&several, HIDDEN);
+    }
+    shown.chars().take(COMPLAINT_CHARS_MAX).collect()
 }
 
-/// Whether it is long enough to be worth guessing the rest, and drawn rather than spelt: it has a digit, or its case keeps
-/// changing.
-fn may_be_of_a_key(run: &str) -> bool {
-    let letters: Vec<bool> =
-        run.chars().filter(char::is_ascii_alphabetic).map(|c| c.is_ascii_uppercase()).collect();
-    let changes = letters.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    let is_drawn = run.contains(|c: char| c.is_ascii_digit()) || changes * 3 > run.len();
-    run.len() >= KEY_PART_CHARS && is_drawn
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{HIDDEN, without_keys};
+    use crate::crypto::entropy::{Entropy as _, SeededEntropy};
+
+    #[test]
+    fn messages_can_be_read() {
+        for (said, shown) in [
+            ("wait", "wait"),
+            ("NotFoundException: NoSuchKey", "NotFoundException: NoSuchKey"),
+            (
+                "AccessDenied: /usr/lib/kms/v2/get-key failed for alias/vault, exit 3",
+                "AccessDenied: /usr/lib/kms/v2/get-key failed for alias/vault, exit 3",
+            ),
+            (
+                "Could not connect to https://kms.eu-west-1.amazonaws.com (TLS)",
+                "Could not connect to https://kms.eu-west-1.amazonaws.com (TLS)",
+            ),
+            ("line 12:\n  Schlüssel fehlt \u{1b}[31m!", "line 12: Schlüssel fehlt [31m!"),
+            ("key-0f3a9c71 for 123456789012", "key-[hidden] for [hidden]"),
+        ] {
+            assert_eq!(without_keys(said), shown);
+        }
+    }
+
+    /// Ways to spell bytes.
+    fn spelled(bytes: &[u8]) -> Vec<String> {
+        use base64::Engine as _;
+        let each = |of: &dyn Fn(u8) -> String, between: &str| {
+            bytes.iter().map(|byte| of(*byte)).collect::<Vec<_>>().join(between)
+        };
+        let words = bytes.chunks(4).map(|four| u32::from_be_bytes(four.try_into().unwrap()));
+        let words: Vec<u32> = words.collect();
+        let base64 = base64::engine::general_purpose::STANDARD.encode(bytes);
+        let parts = |text: &str, length: usize, between: &str| {
+            let parts = text.as_bytes().chunks(length).map(String::from_utf8_lossy);
+            parts.collect::<Vec<_>>().join(between)
+        };
+        let hex = each(&|byte| format!("{byte:02x}"), "");
+        let number = |byte: u8| byte.to_string();
+        vec![
+            base64.clone(),
+            hex.clone(),
+            each(&|byte| format!("\\x{byte:02x}"), ""),
+            each(&|byte| format!("%{byte:02X}"), ""),
+            each(&|byte| format!("&H{byte:02X}"), " "),
+            each(&|byte| format!("{byte}u8"), ", "),
+            each(&|byte| format!("[0]=> int({byte})"), " "),
+            each(&|byte| format!("{{\"byte\": {byte}}}"), ", "),
+            each(&number, ", "),
+            each(&|byte| format!("{byte:03o}"), " "),
+            format!("{words:?}"),
+            words.iter().map(|word| format!("{word:#010x}")).collect::<Vec<_>>().join(" "),
+            words.iter().map(|word| word.cast_signed().to_string()).collect::<Vec<_>>().join(", "),
+            parts(&base64, 1, " "),
+            parts(&base64, 2, " "),
+            parts(&base64, 4, "\u{1b}[31m"),
+            parts(&base64, 8, "\npart: "),
+            parts(&base64, 10, "|"),
+            parts(&hex, 2, ":"),
+            parts(&hex, 10, "\npart 0: "),
+            String::from_utf8_lossy(bytes).escape_debug().to_string(),
+            bytes.escape_ascii().to_string(),
+        ]
+    }
+
+    proptest! {
+        /// Of what is drawn at random little is a word.
+        #[test]
+        fn no_spelling_of_a_key_is_shown(seed in any::<u64>()) {
+            let mut bytes = [0; 32];
+            SeededEntropy::new(seed).fill(&mut bytes);
+            for text in spelled(&bytes) {
+                let shown = without_keys(&format!("the key is {text}"));
+                let words = ["the", "key", HIDDEN, "part", "byte", "int"];
+                let rest = words.iter().fold(shown.clone(), |rest, word| rest.replace(word, ""));
+                let left = rest.chars().filter(|c| c.is_alphanumeric()).count();
+                // As many characters of base64 are eighteen bytes: fourteen are left to be guessed.
+                prop_assert!(left <= 24, "{text:?} is shown as {shown:?}");
+            }
+        }
+    }
 }
