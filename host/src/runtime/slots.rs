@@ -22,6 +22,8 @@ mod tests;
 const OWNERS_MIN: usize = 64;
 /// Formulas of an owner of which it is remembered that their runs wait for memory.
 const WAITS_MAX: usize = 256;
+/// After so long without a look none of them waits: who does looks several times a minute.
+const WAIT_BREAK: Duration = Duration::from_secs(30);
 
 /// All slots. Cloning shares them.
 #[derive(Clone)]
@@ -49,8 +51,8 @@ struct Owner {
     account: Account,
     /// What its runs hold of the memory of all.
     memory: Arc<Part>,
-    /// Since when runs of the queue wait for memory, by their formula's digest.
-    waits: Mutex<HashMap<String, Instant>>,
+    /// Since when runs of the queue wait for memory, and when one last did, by their formula's digest.
+    waits: Mutex<HashMap<String, [Instant; 2]>>,
 }
 
 impl Owner {
@@ -61,7 +63,13 @@ impl Owner {
             // They wait anew.
             waits.clear();
         }
-        let since = waits.entry(formula.to_owned()).or_insert_with(Instant::now);
+        let now = Instant::now();
+        let [since, last] = waits.entry(formula.to_owned()).or_insert([now, now]);
+        // That run waits no more: it has ended otherwise.
+        if last.elapsed() > WAIT_BREAK {
+            *since = now;
+        }
+        *last = now;
         let has_waited = since.elapsed() >= longest;
         if has_waited {
             waits.remove(formula);

@@ -113,7 +113,10 @@ async fn runs_of_the_queue_wait_for_what_they_may_hold_and_not_for_ever() {
     let mut next = take();
     assert!(!next.has_memory_for("a", much, long));
     let before = Instant::now().checked_sub(2 * long).unwrap();
-    next.owner.waits.lock().insert("a".to_owned(), before);
+    // But not one that comes long after those that waited have gone.
+    next.owner.waits.lock().insert("a".to_owned(), [before, before]);
+    assert!(!next.has_memory_for("a", much, long));
+    next.owner.waits.lock().insert("a".to_owned(), [before, Instant::now()]);
     assert!(!take().has_memory_for("b", much, long));
     assert!(next.has_memory_for("a", much, long) && !next.has_memory_for("a", much, long));
     // What a run was promised that never began is there for another.

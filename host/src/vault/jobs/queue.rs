@@ -25,7 +25,7 @@ pub struct Queue {
     /// Runs that ended without a note of it, and how they are to be ended.
     unended: Mutex<HashMap<(TenantId, InvocationId), Ended<'static>>>,
     /// Jobs that wait for something.
-    put_off: Mutex<PutOff>,
+    pub(super) put_off: Mutex<PutOff>,
     /// How often jobs could not be begun, by a fault that may have been a passing one.
     failed: Mutex<HashMap<InvocationId, [u32; 2]>>,
     /// Jobs that are about to be taken in.

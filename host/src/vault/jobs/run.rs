@@ -93,21 +93,22 @@ impl Vault {
             Err(error) => Err(error),
         };
         let waits_for_room = match &turn {
-            Ok(Turn::NoMemory) => Some(tick),
             Err(Error::Run(error)) => error.wait_seconds().map(Duration::from_secs),
             Err(Error::NotRunnable(ComponentError::TooSlow)) => Some(SLOW_MACHINE_PAUSE),
             _ => None,
         };
         match waits_for_room {
+            None if matches!(turn, Ok(Turn::NoMemory)) => {
+                self.0.queue.lacks_memory((tenant, reactor), id, tick);
+            }
             None => self.0.queue.was_tried(tenant, reactor, id),
             // What stands in its way does so for all others of its reactor.
             Some(later) => self.0.queue.put_off_reactor(tenant, reactor, id, later),
         }
         match turn {
             // Or its tenant is erased, and all that is told of it with it.
-            Ok(Turn::Taken) | Err(Error::Unauthenticated) => self.0.queue.forget_failures(id),
-            Ok(Turn::Passed) => {}
-            Ok(Turn::NoMemory) => self.0.queue.put_off_for(tenant, id, tick),
+            Ok(Turn::Taken) | Err(Error::Unauthenticated) => self.0.queue.is_over(tenant, id),
+            Ok(Turn::Passed | Turn::NoMemory) => {}
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
                 let given_up = self.give_up_if_hopeless(tenant, id, &error).await;
