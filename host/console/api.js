@@ -9,8 +9,8 @@ import { forgetRead, holder, noteFailure, now, problemOf as problemIn, redraw } 
  * read before a page opens, which goes on without them.
  */
 const PATIENCE_MS = { rights: 10_000, read: 30_000, change: 60_000, run: 120_000 };
-/** What a slow line carries: what is sent by it is waited for as well. */
-const SLOW_BYTES_PER_MS = 64;
+/** What the slowest line carries that the server goes on with: what is sent by it is waited for as well. */
+const SLOW_BYTES_PER_MS = 8;
 
 /** An answer that is an error, with the problem that the server described. */
 export class Refusal extends Error {

@@ -80,12 +80,15 @@ async fn a_backup_under_load_holds_everything_acknowledged_before() {
     let writers: Vec<_> = (0..3)
         .map(|_| tokio::spawn(churn(Client::new(process.address, Some(&key)), Arc::clone(&stop))))
         .collect();
+    let backed_up = "tokamak_store_backed_up_timestamp_seconds";
+    assert_eq!(process.figure(backed_up).await, Some(0));
     // No root key: the server has it.
     let manifest = tokio::task::spawn_blocking({
         let (data, to) = (data.clone(), to.clone());
         move || backup(&data, None, &to)
     });
     let manifest = manifest.await.unwrap();
+    assert!(process.figure(backed_up).await > Some(1_700_000_000));
     stop.store(true, Ordering::Release);
     for writer in writers {
         writer.await.unwrap();

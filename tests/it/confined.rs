@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
@@ -52,6 +53,13 @@ async fn a_confined_server_does_all_its_work() {
         assert_eq!(seen["error"], "denied", "{seen}");
         let found = management.get("/reactor-formulas?name=bare*").await.expect(200);
         assert_eq!(found["pagination"]["total_items"], round + 1);
+        // And knows when it began, although it sees of the system nothing but itself.
+        let figures = management.get("/metrics").await.text();
+        let began =
+            figures.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
+        let began: f64 = began.unwrap().parse().unwrap();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        assert!((now - 300.0..now + 1.0).contains(&began), "{began} {now}");
         assert_eq!(process.terminate(), Some(0));
     }
 }

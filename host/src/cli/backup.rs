@@ -172,7 +172,12 @@ fn from_server(
         target.clear(|| tell("it is begun anew"))?;
         target.note(now)?;
     }
-    target.fill(now.chunks, || read_frame(&mut frames).map_err(cut_short))
+    let manifest = target.fill(now.chunks, || read_frame(&mut frames).map_err(cut_short))?;
+    // What a server sent may not have come to a disk. One that has gone, or knows no such question, need not be told.
+    if let Ok(Some(server)) = Server::find(data) {
+        let _ = server.ask::<()>("POST", "/backup/taken", &now);
+    }
+    Ok(manifest)
 }
 
 /// What is said of a server that ends within a piece of a backup is what is said of one that ends between two.

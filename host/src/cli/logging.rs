@@ -72,9 +72,7 @@ where
     let lines = fmt::layer().with_writer(lines::Lines).with_ansi(false);
     Ok(match format {
         LogFormat::Text => lines.with_filter(filter).boxed(),
-        LogFormat::Json => {
-            lines.json().flatten_event(true).with_span_list(false).with_filter(filter).boxed()
-        }
+        LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
     })
 }
 

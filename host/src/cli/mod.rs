@@ -234,8 +234,10 @@ fn carry_out(command: Command) -> ExitCode {
 /// A name as it is shown in a terminal: who gave it may have put in what a terminal obeys.
 fn shown(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
+    // Which turns the order of what is beside it.
+    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     for c in name.chars() {
-        if c.is_control() {
+        if c.is_control() || turns(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -250,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_name_forges_no_line_and_moves_no_cursor() {
-        let forged = "a\nb\r\u{1b}[2J\u{7f}\u{9b}1m\t";
-        assert_eq!(shown(forged), "a\\nb\\r\\u{1b}[2J\\u{7f}\\u{9b}1m\\t");
+        let forged = "a\nb\r\u{1b}[2J\u{7f}\u{9b}1m\t\u{202e}x";
+        assert_eq!(shown(forged), "a\\nb\\r\\u{1b}[2J\\u{7f}\\u{9b}1m\\t\\u{202e}x");
         let plain = "Läden & Söhne \"日本\" \\ 😀";
         assert_eq!(shown(plain), plain);
     }

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::AtomicU64;
 
-use procfs::CurrentSI as _;
 use procfs::process::LimitValue;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Memory, processor time and open files.
 pub struct Process {
@@ -67,12 +67,17 @@ impl Process {
     }
 }
 
-/// When the process began, in seconds since the Unix epoch. Looked at once: a clock that is set is no new start.
+/// When the process began, in seconds since the Unix epoch. Looked at once: a clock that is set is no new start. A process that
+/// is confined sees nothing in `/proc` but itself, so what began when is told by the clocks.
 #[expect(clippy::cast_precision_loss, reason = "centuries of seconds fit")]
 fn began() -> Option<f64> {
+    let seconds = |id| {
+        let time = clock_gettime(id);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
     let ticks = procfs::process::Process::myself().ok()?.stat().ok()?.starttime as f64;
-    let since_boot = ticks / procfs::ticks_per_second() as f64;
-    Some(procfs::KernelStats::current().ok()?.btime as f64 + since_boot)
+    let after_boot = ticks / procfs::ticks_per_second() as f64;
+    Some(seconds(ClockId::Realtime) - (seconds(ClockId::Boottime) - after_boot))
 }
 
 #[cfg(test)]

@@ -217,6 +217,7 @@ fn router(vault: Vault) -> Router {
         .route("/keys/rotate", post(rotate))
         .route("/compact", post(compact))
         .route("/backup", post(backup::backup))
+        .route("/backup/taken", post(backup::taken))
         .route("/audit/heads", get(audit::heads))
         .route("/audit/export", post(audit::export))
         .route("/tenants", get(tenants).post(create_tenant))

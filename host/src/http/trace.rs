@@ -43,7 +43,7 @@ where
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
     let from = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    let client = from.map(|ConnectInfo(address)| address.ip());
+    let client = from.map(|ConnectInfo(address)| address.ip().to_canonical());
     // Of the highest level: lines that tell of errors alone are to name it too.
     // As `enabled!` it would be asked of the filters, one of which may then take the answer for the span's.
     let span = if LevelFilter::current() >= LevelFilter::INFO {

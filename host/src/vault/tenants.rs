@@ -324,16 +324,12 @@ impl Vault {
 /// Refuses what is no name of a new tenant.
 pub fn check_tenant_name(name: &str) -> Result<(), Error> {
     let mut faults = Faults::new();
-    check_name_of_tenant(name, &mut faults);
-    Ok(faults.into_result(())?)
-}
-
-fn check_name_of_tenant(name: &str, faults: &mut Faults) {
-    check_name(name, faults);
+    check_name(name, &mut faults);
     // Who makes tenants reads their names in a terminal, where a line is one name.
     if name.chars().any(char::is_control) {
         faults.add("name", "must have no control characters");
     }
+    Ok(faults.into_result(())?)
 }
 
 impl UpdateTenant {
@@ -341,7 +337,7 @@ impl UpdateTenant {
         let mut faults = Faults::new();
         let name = self.name.required("name", &mut faults);
         if let Some(name) = &name {
-            check_name_of_tenant(name, &mut faults);
+            check_name(name, &mut faults);
         }
         let mut settings = TenantSettings::default();
         for (member, value) in self.settings.optional("settings", &mut faults).unwrap_or_default() {

@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
 use super::{Desk, Refused, read};
+use crate::http::envelope::Reply;
 use crate::vault::{Backup, CHUNK_FILE_BYTES_MAX, Error, Piece, Vault};
 
 const BEGUN: u8 = b'b';
@@ -225,14 +226,20 @@ pub async fn backup(
         (backup, begun, era)
     };
     let (give, take) = channel(1);
-    tokio::spawn(feed(vault, (backup, era), begin(begun)?, give, backups));
+    tokio::spawn(feed((backup, era), begin(begun)?, give, backups));
     let frames = stream::unfold(take, async |mut take| Some((take.recv().await?, take)));
     Ok(Response::new(Body::from_stream(frames)))
 }
 
+/// The command has all of a backup on its disk.
+pub async fn taken(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<()>, Refused> {
+    let Begun { id, .. } = read(&body)?;
+    vault.backed_up(id);
+    Ok(Reply(()))
+}
+
 /// Gives frames until there are no more, or nobody takes them.
 async fn feed(
-    vault: Vault,
     (mut backup, era): (Backup, u64),
     first: Bytes,
     give: Sender<io::Result<Bytes>>,
@@ -256,7 +263,6 @@ async fn feed(
                 give.send_timeout(Ok(frame(kind, bytes)), TAKEN_WITHIN).await
             }
             Ok(None) => {
-                vault.backed_up(id);
                 backups.end(id);
                 // Removes files.
                 let _ = spawn_blocking(move || drop(backup)).await;
