@@ -325,6 +325,8 @@ fn every_flag_of_the_readme_is_one() {
         "minify",
         "format",
         "footer",
+        "platform",
+        "external",
     ];
     let unknown: Vec<_> = named
         .iter()
