@@ -96,7 +96,7 @@ fn a_root_key_that_cannot_be_had_is_a_clear_error() {
     assert!(two.contains("--root-key-file, --root-key-command"), "{two}");
     let script = format!("sh -c 'cat {file}; echo {ROOT_KEY} was refused >&2; exit 7'");
     let failed = refused(None, &["--root-key-command", &script]);
-    assert!(failed.contains("exit status: 7; it said: [hidden] was refused"), "{failed}");
+    assert!(failed.contains("exit status: 7; it said: [hidden]= was refused"), "{failed}");
     let slow = ["--root-key-command", "sleep 600", "--root-key-command-seconds", "1"];
     assert!(refused(None, &slow).contains("took over 1 s"));
     fs::set_permissions(file, Permissions::from_mode(0o640)).unwrap();

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -67,11 +67,14 @@ async fn who_finds_no_place_is_told_a_trace_id_that_the_log_names() {
     let problem: Value = serde_json::from_str(body).unwrap();
     let trace_id = problem["trace_id"].as_str().unwrap();
     assert!(head.contains(&format!("\r\nsvc-trace-id: {trace_id}\r\n")), "{head}");
+    // What writes lines does so beside the answers.
+    let line = eventually("the line of the refusal", || {
+        let log = fs::read_to_string(&log).unwrap();
+        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|line| line["trace_id"] == trace_id)
+    });
+    let line = line.await;
     process.kill();
-    let log = fs::read_to_string(&log).unwrap();
-    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let line = lines.find(|line| line["trace_id"] == trace_id);
-    let line = line.unwrap_or_else(|| panic!("{trace_id} is not in\n{log}"));
     assert_eq!(line["level"], "WARN");
 }
 

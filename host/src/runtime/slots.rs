@@ -22,8 +22,6 @@ mod tests;
 const OWNERS_MIN: usize = 64;
 /// Formulas of an owner of which it is remembered that their runs wait for memory.
 const WAITS_MAX: usize = 256;
-/// After so long without a look none of them waits: who does looks several times a minute.
-const WAIT_BREAK: Duration = Duration::from_secs(30);
 
 /// All slots. Cloning shares them.
 #[derive(Clone)]
@@ -65,8 +63,9 @@ impl Owner {
         }
         let now = Instant::now();
         let [since, last] = waits.entry(formula.to_owned()).or_insert([now, now]);
-        // That run waits no more: it has ended otherwise.
-        if last.elapsed() > WAIT_BREAK {
+        // Those that waited do no more, and have ended otherwise: a look takes a slot, and other runs have those for a while,
+        // but not for so long.
+        if last.elapsed() > 2 * longest {
             *since = now;
         }
         *last = now;

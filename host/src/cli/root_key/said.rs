@@ -13,7 +13,9 @@ const COMPLAINT_CHARS_MAX: usize = 1_000;
 const HIDDEN: &str = "[hidden]";
 /// Signs that hardly stand in messages, from which on they may be those of a key in some of the rarer alphabets.
 const RARE_SIGNS_MAX: usize = 12;
-const RARE_SIGNS: &str = "!#$%&*;<>?@^`|~\\=+";
+const RARE_SIGNS: &str = "!#$%&*;<>?@^`|~\\+";
+/// Letters of the longest word, of those that make up a name each.
+const WORD_CHARS_MAX: usize = 20;
 
 /// Characters of what is [`Kind::Little`], from which on they may be the parts of a key.
 const LITTLE_CHARS_MAX: usize = 16;
@@ -41,6 +43,7 @@ impl Kind {
             () => 3,
         };
         match is_spelt(run) {
+            _ if !run.chars().all(char::is_alphanumeric) => Self::Other,
             true if length > 2 => Self::Word,
             true => Self::Pair,
             false if length <= most => Self::Little,
@@ -56,7 +59,7 @@ fn is_spelt(run: &str) -> bool {
     let first = humps.first().copied().unwrap_or(run.len());
     let (small, mut rest) = run.split_at(first);
     let is_word = |part: &str, least: usize| {
-        part.chars().count() >= least
+        (least..=WORD_CHARS_MAX).contains(&part.chars().count())
             && part.chars().all(char::is_alphabetic)
             && part.to_lowercase().contains(|c: char| !c.is_ascii() || "aeiouy".contains(c))
     };
@@ -82,13 +85,18 @@ pub fn complaint(complained: &Receiver<Zeroizing<Vec<u8>>>) -> String {
 }
 
 fn without_keys(said: &str) -> String {
-    if said.chars().filter(|c| RARE_SIGNS.contains(*c)).count() > RARE_SIGNS_MAX {
+    // A row of one sign is a line that is drawn.
+    let mut before = None;
+    let rare = said.chars().filter(|c| before.replace(*c) != Some(*c) && RARE_SIGNS.contains(*c));
+    if rare.count() > RARE_SIGNS_MAX {
         return HIDDEN.to_owned();
     }
     // What a terminal obeys is no part of a message.
     let said: String = said.chars().filter(|c| c.is_whitespace() || !c.is_control()).collect();
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_of_run = |c: char| c.is_alphanumeric() || c == '\u{fffd}';
+    // But for quotation marks and dashes, whatever else there is may stand for bytes.
+    let is_sign = |c: char| c.is_ascii() || matches!(c, '\u{2010}'..='\u{2027}' | '«' | '»');
+    let is_of_run = |c: char| c.is_alphanumeric() || !is_sign(c);
     let runs: Vec<&str> = said.split(|c| !is_of_run(c)).filter(|run| !run.is_empty()).collect();
     let others = runs.iter().filter(|run| Kind::of(run) == Kind::Other).count();
     let little = runs.iter().filter(|run| Kind::of(run) == Kind::Little);
@@ -127,6 +135,8 @@ mod tests {
         for (said, shown) in [
             ("wait", "wait"),
             ("NotFoundException: NoSuchKey", "NotFoundException: NoSuchKey"),
+            ("IncompleteSignatureException", "IncompleteSignatureException"),
+            ("cccbjhkirtdnlfvugecccbjhkirtdnlfvuge", "[hidden]"),
             (
                 "AccessDenied: /usr/lib/kms/v2/get-key failed for alias/vault, exit 3",
                 "AccessDenied: /usr/lib/kms/v2/get-key failed for alias/vault, exit 3",
@@ -135,6 +145,11 @@ mod tests {
                 "Could not connect to https://kms.eu-west-1.amazonaws.com (TLS)",
                 "Could not connect to https://kms.eu-west-1.amazonaws.com (TLS)",
             ),
+            (
+                "==== \u{201e}no key\u{201c} ====\n^^^^^^^^^^^^^^^^ a=b",
+                "==== \u{201e}no key\u{201c} ==== ^^^^^^^^^^^^^^^^ a=b",
+            ),
+            ("\u{2801}\u{28ff}\u{202e} dcba", "[hidden] dcba"),
             ("line 12:\n  Schlüssel fehlt \u{1b}[31m!", "line 12: Schlüssel fehlt [31m!"),
             ("key-0f3a9c71 for 123456789012", "key-[hidden] for [hidden]"),
         ] {

@@ -114,7 +114,8 @@ async fn runs_of_the_queue_wait_for_what_they_may_hold_and_not_for_ever() {
     assert!(!next.has_memory_for("a", much, long));
     let before = Instant::now().checked_sub(2 * long).unwrap();
     // But not one that comes long after those that waited have gone.
-    next.owner.waits.lock().insert("a".to_owned(), [before, before]);
+    let long_before = before.checked_sub(long).unwrap();
+    next.owner.waits.lock().insert("a".to_owned(), [long_before, long_before]);
     assert!(!next.has_memory_for("a", much, long));
     next.owner.waits.lock().insert("a".to_owned(), [before, Instant::now()]);
     assert!(!take().has_memory_for("b", much, long));

@@ -69,6 +69,7 @@ impl PutOff {
         let tried = tried.or_insert(Tried { by: None, next: at, lacks_memory: false });
         let is_trier = tried.by.take_if(|trier| *trier == by).is_some();
         tried.next = if is_trier { at } else { at.max(tried.next) };
+        tried.lacks_memory = false;
     }
 
     /// A run of a reactor has no memory to begin with, and is tried at a moment, or once there is some.
