@@ -1,16 +1,14 @@
 //! The audit log as it is kept: denied attempts, how long entries stay, exports (decisions §10).
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use tokamak::clock::Clock as _;
-use tokamak::store::sled::{SledStore, Space};
 
 use crate::support::TestServer;
 use crate::support::binary::{Process, about, assert_sound};
-use crate::support::server::{START_MS, Setup};
+use crate::support::server::{START_MS, Setup, store_with_disk};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -73,12 +71,9 @@ async fn a_flood_of_denied_attempts_is_a_few_entries() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_full_disk_does_not_take_of_denied_attempts_is_told_of_later() {
     let folder = tempfile::tempdir().unwrap();
-    let free = Arc::new(AtomicU64::new(1 << 40));
-    let measured = Arc::clone(&free);
-    let space = Space::measured(move || Some(measured.load(Ordering::SeqCst)));
-    let store = SledStore::open_within(&folder.path().join("store"), 16 << 20, space).unwrap();
-    let store = Some(Arc::new(store) as _);
-    let server = TestServer::start_with(Setup { store, ..Setup::default() }).await;
+    let (store, free) = store_with_disk(&folder.path().join("store"));
+    let setup = Setup { store: Some(store), ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
     let blind = server.application("private", &["token:create"], json!([])).await;
     free.store(0, Ordering::SeqCst);
     for number in 0..120 {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
-use tokamak::store::sled::{SledStore, Space};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::support::scripts::reactor;
-use crate::support::server::Setup;
+use crate::support::server::{Setup, store_with_disk};
 use crate::support::upstream::Upstream;
 use crate::support::{Answer, TestServer};
 
@@ -26,11 +25,8 @@ const PAYS: &str = "module.exports = async ({ args: { at } }) => {\n\
 /// A server, and how much its disk has free.
 async fn server() -> (TestServer, Arc<AtomicU64>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let free = Arc::new(AtomicU64::new(1 << 40));
-    let measured = Arc::clone(&free);
-    let space = Space::measured(move || Some(measured.load(Ordering::SeqCst)));
-    let store = SledStore::open_within(&folder.path().join("store"), 16 * MIB, space).unwrap();
-    let setup = Setup { store: Some(Arc::new(store)), ..Setup::open() };
+    let (store, free) = store_with_disk(&folder.path().join("store"));
+    let setup = Setup { store: Some(store), ..Setup::open() };
     (TestServer::start_with(setup).await, free, folder)
 }
 

@@ -2,19 +2,18 @@
 //! it what can be removed; and a request that wants what an ended token has removes that one alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokamak::clock::{Clock, ManualClock};
-use tokamak::store::sled::{SledStore, Space};
 use tokamak::store::{Store, StoreError};
 use tokamak::vault::{Foundation, Vault};
 
 use crate::support::TestServer;
 use crate::support::gate::Gate;
 use crate::support::operator::TOKEN;
-use crate::support::server::{Setup, foundation, open_store};
+use crate::support::server::{Setup, foundation, open_store, store_with_disk};
 use crate::support::wrapped::Wrapped;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -89,11 +88,8 @@ async fn a_sweep_ends_although_a_members_time_comes_while_it_looks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_keeps_nothing_that_has_ended() {
     let folder = tempfile::tempdir().unwrap();
-    let free = Arc::new(AtomicU64::new(1 << 40));
-    let measured = Arc::clone(&free);
-    let space = Space::measured(move || Some(measured.load(Ordering::SeqCst)));
-    let store = SledStore::open_within(&folder.path().join("store"), 16 * MIB, space).unwrap();
-    let setup = Setup { store: Some(Arc::new(store)), ..Setup::default() };
+    let (store, free) = store_with_disk(&folder.path().join("store"));
+    let setup = Setup { store: Some(store), ..Setup::default() };
     let server = TestServer::start_with(setup).await;
     server.private.post("/tokens", card("card")).await.expect(201);
     server.private.post("/tokens", ending("token")).await.expect(201);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tokamak::limits::OPENED_BYTES_MAX;
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use tokamak::store::Store;
-use tokamak::store::sled::SledStore;
+use tokamak::store::sled::{SledStore, Space};
 use tokamak::vault::{Foundation, Vault};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -250,6 +251,14 @@ pub async fn open_store(folder: &Path) -> SledStore {
         }
     }
     SledStore::open(folder, CACHE_BYTES).unwrap()
+}
+
+/// A store in a folder, and how many bytes its disk has free: as many as the test says.
+pub fn store_with_disk(folder: &Path) -> (Arc<dyn Store>, Arc<AtomicU64>) {
+    let free = Arc::new(AtomicU64::new(1 << 40));
+    let measured = Arc::clone(&free);
+    let space = Space::measured(move || Some(measured.load(Ordering::SeqCst)));
+    (Arc::new(SledStore::open_within(folder, CACHE_BYTES, space).unwrap()), free)
 }
 
 /// One sandbox for all tests of the process: each reserves much address space.
