@@ -9,8 +9,8 @@ const FIELDS = [
   ["fingerprint:", "same contents, same fingerprint"],
   ["created_at:", "a day, or a range"],
   ["modified_at:", "a day, or a range"],
-  ["created_by:", "id of an application"],
-  ["modified_by:", "id of an application"],
+  ["created_by:", "id of an application or a session"],
+  ["modified_by:", "id of an application or a session"],
 ];
 const OPERATORS = [
   ["AND ", "both"],

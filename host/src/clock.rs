@@ -1,6 +1,6 @@
 //! Time as a value.
 //!
-//! The one place that reads the machine's clock. Everything else is given a [`Clock`], so that a test moves time
+//! The one place that reads the time of day. Everything else is given a [`Clock`], so that a test moves time
 //! by hand and never sleeps. It knows nothing of formats; see `model::time`.
 
 use std::sync::atomic::{AtomicU64, Ordering};

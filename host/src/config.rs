@@ -1,8 +1,8 @@
 //! Options: from flags, the environment (`TOKAMAK_<NAME>`) and a TOML file, in this order of precedence
 //! (decisions §9).
 //!
-//! The one place that reads the environment. To add an option: a field in [`Options`] with a default in
-//! [`Options::settle`]; flag, variable and member of the file follow from its name.
+//! The one place that reads the environment. To add an option: a field in [`Options`] that names its variable, and a
+//! default in [`Options::settle`]; flag and member of the file follow from its name.
 
 mod address;
 mod error;
@@ -364,6 +364,7 @@ fn refuse_unknown_variables() -> Result<(), ConfigError> {
         .collect();
     known.extend([ROOT_KEY, root_key::NEW_ROOT_KEY, BOOTSTRAP_KEY].map(str::to_owned));
     // Variables that are not ours may be anything, no text too. One without a value is none.
+    #[expect(clippy::disallowed_methods, reason = "read once, here")]
     let given = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     let mut names = given.map(|(name, _)| name.to_string_lossy().into_owned());
     match names.find(|name| name.starts_with(PREFIX) && !known.contains(name)) {

@@ -203,19 +203,20 @@ impl Figures {
     }
 
     /// Counts a request that was answered. `route` is the pattern, never the path; there is no `status` where a formula
-    /// chose it. A 5xx is a fault, unless `is_told` says that it is a formula's, or one of a run that is counted.
+    /// chose it. A 5xx is a fault, unless `is_not_counted` says that it is a formula's, or one of a run that is counted.
     pub fn request_answered(
         &self,
         method: &str,
         route: &str,
         status: Option<u16>,
-        is_told: bool,
+        is_not_counted: bool,
         took: Duration,
     ) {
         let at = RouteLabels::new(method, route);
         self.request_times.get_or_create(&at).observe(took.as_secs_f64());
         self.requests.get_or_create(&at.with(status)).inc();
-        if status.is_some_and(|status| status >= 500) && !is_told && !PROBES.contains(&route) {
+        if status.is_some_and(|status| status >= 500) && !is_not_counted && !PROBES.contains(&route)
+        {
             self.faults.inc();
         }
     }

@@ -1,4 +1,4 @@
-//! The limits of the product, in one table, but for those of one module alone, which stand there.
+//! The limits of the product, in one table: what users meet, and what modules share. How one works inside is bounded there.
 //!
 //! To add a limit: a constant here, with its unit last in the name and its section of the specification,
 //! and a test that goes one past it.

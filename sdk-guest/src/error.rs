@@ -234,7 +234,7 @@ impl std::error::Error for Error {}
 
 /// A refusal of the vault, passed on by `?`: its status as far as formulas have one, its words unchanged.
 ///
-/// What is wrong with what the formula sent (404, 409, 413, 415, 422) is a bad request like 400.
+/// What else is wrong with what the formula sent (404, 409, 413, 422 and so on) is a bad request like 400.
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         let kind = match problem.status {

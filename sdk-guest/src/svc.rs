@@ -226,8 +226,8 @@ impl fmt::Debug for Search {
 
 /// A refusal of the vault: what its REST interface would have answered.
 ///
-/// `?` turns it into an [`Error`](crate::Error) of the same status as far as formulas have it: what is wrong with the call
-/// (404, 409, 413, 415, 422) becomes a bad request, 400, and any other status that formulas do not have a runtime error.
+/// `?` turns it into an [`Error`](crate::Error) of the same status as far as formulas have it: any other status from 400 to
+/// 499 becomes a bad request, 400, and the rest a runtime error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problem {
     /// The status.

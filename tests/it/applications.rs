@@ -68,6 +68,37 @@ async fn the_seven_operations() {
     server.client(new_key).get("/applications/key").await.expect(401);
 }
 
+/// 32 characters of 62 are 190 bits; the specification wants 128 at least.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_begins_with_whose_it_is_and_is_long() {
+    let server = TestServer::start().await;
+    let mut keys = Vec::new();
+    for (kind, permission, prefix) in [
+        ("management", "log:read", "key_mgt_"),
+        ("private", "token:use", "key_prv_"),
+        ("public", "token:create", "key_pub_"),
+    ] {
+        let made = make(&server, kind, permission).await;
+        let renew = format!("{}/regenerate", path_of(&made));
+        let renewed = server.management.post(&renew, json!({})).await.expect(200);
+        keys.extend([(prefix, made["key"].clone()), (prefix, renewed["key"].clone())]);
+    }
+    let public = server.application("public", &["token:create"], json!([])).await;
+    for _ in 0..2 {
+        let opened = public.post("/sessions", json!({})).await.expect(201);
+        keys.push(("key_ses_", opened["session_key"].clone()));
+    }
+    let mut drawn = std::collections::BTreeSet::new();
+    for (prefix, key) in keys {
+        let random = key.as_str().unwrap().strip_prefix(prefix);
+        let random = random.unwrap_or_else(|| panic!("{key} does not begin with {prefix}"));
+        assert_eq!(random.len(), 32, "{key}");
+        assert!(random.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{key}");
+        drawn.insert(random.to_owned());
+    }
+    assert_eq!(drawn.len(), 8, "{drawn:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_of_a_new_application_is_named() {
     let server = TestServer::start().await;

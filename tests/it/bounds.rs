@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::join_all;
+use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tokamak::clock::Clock as _;
 use tokamak::limits::{
@@ -91,6 +92,66 @@ async fn one_past_a_number_of_members_is_refused() {
         client.post(path, body(most)).await.expect(201);
         assert_eq!(client.post(path, body(most + 1)).await.faults(), [member], "{path}");
     }
+}
+
+/// To the byte: of a token's data as JSON, of a whole body, and of an expression (decisions §1, §3, §4).
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_as_large_as_may_be_is_taken() {
+    const DATA_BYTES: usize = 1 << 20;
+    const BODY_BYTES: usize = 4 << 20;
+    const EXPRESSION_BYTES: usize = 4_096;
+    let server = TestServer::start().await;
+    let (private, revealing) = (&server.private, server.revealing().await);
+    let text: fn(usize) -> Value = |bytes| json!("x".repeat(bytes - 2));
+    let object: fn(usize) -> Value = |bytes| json!({"a": [1, "x".repeat(bytes - 12)]});
+    for data in [text, object] {
+        let (largest, larger) = (data(DATA_BYTES), data(DATA_BYTES + 1));
+        assert_eq!(largest.to_string().len(), DATA_BYTES);
+        let path = format!("/tokens/{}", private.token("token", largest.clone()).await);
+        let made = private.post("/tokens", json!({"type": "token", "data": larger})).await;
+        assert_eq!(made.faults(), ["data"]);
+        let patched = private.patch(&path, json!({"data": larger})).await;
+        assert_eq!(patched.faults(), ["data"]);
+        // Shown whole, a failure would be a mebibyte long.
+        assert!(revealing.get(&path).await.expect(200)["data"] == largest);
+    }
+    let send = async |bytes: usize| {
+        let (before, after) = (r#"{"type":"token","data":1,"unknown":""#, r#""}"#);
+        let filler = "x".repeat(bytes - before.len() - after.len());
+        let request = private.request(Method::POST, "/tokens");
+        let request = request.header("content-type", "application/json");
+        private.send(request.body(format!("{before}{filler}{after}"))).await
+    };
+    send(BODY_BYTES).await.expect(201);
+    send(BODY_BYTES + 1).await.expect(413);
+    let expressions = |bytes: usize| {
+        let expression = format!("{{{{ data{} }}}}", " ".repeat(bytes - 10));
+        assert_eq!(expression.len(), bytes);
+        json!({"type": "token", "data": "whole", "id": expression, "mask": expression,
+            "fingerprint_expression": expression, "search_indexes": [expression]})
+    };
+    let made = private.post("/tokens", expressions(EXPRESSION_BYTES)).await.expect(201);
+    assert_eq!((&made["id"], &made["data"]), (&json!("whole"), &json!("whole")));
+    assert_eq!(private.search("data:whole").await, ["whole"]);
+    let refused = private.post("/tokens", expressions(EXPRESSION_BYTES + 1)).await;
+    let faulty = ["fingerprint_expression", "id", "mask", "search_indexes[0]"];
+    assert_eq!(refused.faults(), faulty);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_tokens_as_may_be_are_detokenized_and_no_more() {
+    let server = TestServer::start().await;
+    let revealing = server.revealing().await;
+    let numbers: Vec<u32> = (0..100).collect();
+    let made = server.private.post("/tokenize", json!(numbers)).await.expect(200);
+    let reference = |id: &str| format!("{{{{ {id} }}}}");
+    let ids = made.as_array().unwrap().iter().map(|id| id.as_str().unwrap());
+    let mut references: Vec<String> = ids.map(reference).collect();
+    let opened = revealing.post("/detokenize", json!(references)).await.expect(200);
+    assert_eq!(opened, json!(numbers));
+    references.push(reference(&server.private.token("token", json!(100)).await));
+    let refused = revealing.post("/detokenize", json!(references)).await.expect(400);
+    assert_eq!(refused["errors"], json!({"": ["refers to more than 100 tokens"]}));
 }
 
 /// Counted in characters, whatever their bytes (decisions §3).

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, reactor_of};
 use crate::support::upstream::Upstream;
 use crate::support::{Client, guests};
 
@@ -135,6 +135,42 @@ async fn private_networks_are_opened_by_the_environment_or_a_flag() {
         let seen = guests::fetch(&process.management(), &upstream.url("/echo")).await;
         assert_eq!(seen["status"] == 202, expected, "{variable:?} {flag:?}: {seen}");
         assert_eq!(seen["error"] == "denied", !expected, "{variable:?} {flag:?}: {seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callbacks_over_http_are_allowed_by_the_environment_or_a_flag() {
+    // One of the formulas that ship with the product.
+    const INSIGHTS: &str = "6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
+    for (variable, flag, over_http) in [
+        (None, None, 400),
+        (Some("true"), None, 202),
+        (None, Some("--allow-http-callbacks"), 202),
+        (Some("true"), Some("--allow-http-callbacks=false"), 400),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--data-dir"]);
+        serve.arg(folder.path()).args(flag);
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+        if let Some(value) = variable {
+            serve.env("TOKAMAK_ALLOW_HTTP_CALLBACKS", value);
+        }
+        let process = Process::start(serve);
+        let (client, react) = reactor_of(&process, INSIGHTS).await;
+        for (url, expected) in [
+            ("http://hooks.invalid/", over_http),
+            ("https://hooks.invalid/", 202),
+            // It opens no way to private networks.
+            ("http://127.0.0.1:9/", 400),
+        ] {
+            let args = json!({"card": {"number": "4242424242424242"}});
+            let answer = client.post(&react, json!({"args": args, "callback_url": url})).await;
+            assert_eq!(answer.status, expected, "{variable:?} {flag:?} {url}: {}", answer.text());
+            if expected == 400 {
+                assert_eq!(answer.faults(), ["callback_url"], "{variable:?} {flag:?} {url}");
+            }
+        }
     }
 }
 

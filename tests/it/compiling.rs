@@ -90,6 +90,37 @@ async fn a_component_that_does_not_compile_is_told_why() {
     assert!(detail.contains("another world"), "{detail}");
 }
 
+/// A component that imports this function of the contract, and a `reactor` in this version.
+fn of_contract(version: &str, function: &str, reactor: &str) -> Vec<u8> {
+    let text = format!(
+        r#"(component
+            (import "tokamak:formula/http@{version}" (instance (export "{function}" (func))))
+            (instance $i)
+            (export "tokamak:formula/reactor@{reactor}" (instance $i)))"#
+    );
+    wat::parse_str(text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_of_a_component_is_named_and_whether_it_was_built_for_a_later_host() {
+    let server = server(63).await;
+    for (component, told) in [
+        (of_contract("1.1.0", "begun", "1.1.0"), ["another world", "`begun`"]),
+        (
+            of_contract("1.9.0", "begun", "1.1.0"),
+            ["built for tokamak:formula/http@1.9.0", "`begun`"],
+        ),
+        (of_contract("1.9.0", "begun", "1.1.0"), ["has tokamak:formula/reactor@1.1.0", "`begun`"]),
+        (of_contract("2.0.0", "begun", "1.1.0"), ["imports tokamak:formula/http@2.0.0", "provide"]),
+        (of_contract("1.1.0", "begun", "2.0.0"), ["not export", "reactor of version 1"]),
+        (of_contract("1.1.0", "begun", "0.9.0"), ["not export", "reactor of version 1"]),
+    ] {
+        let problem = upload(&server.management, &component).await.expect(422);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(told.iter().all(|part| detail.contains(part)), "{told:?}: {detail}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_of_more_parts_than_a_slot_has_room_for_is_told_so() {
     let server = server(62).await;

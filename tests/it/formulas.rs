@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::guests::{self, CORE_MODULE, EMPTY_COMPONENT, component};
-use crate::support::{Answer, TestServer};
+use crate::support::{Answer, Client, TestServer};
 
 const INSIGHTS: &str = "/reactor-formulas/6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
 
@@ -151,6 +151,37 @@ async fn a_component_is_replaced_and_given_back() {
     json.expect(415);
     // What was refused has replaced nothing.
     assert_eq!(server.management.get(&path).await.bytes, component("tables"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_made_a_formula_and_who_changed_it_last_is_told() {
+    let server = TestServer::start().await;
+    let id =
+        async |client: &Client| client.get("/applications/key").await.expect(200)["id"].clone();
+    let changer = server.application("management", &["reactor:update"], json!([])).await;
+    let (first, second) = (id(&server.management).await, id(&changer).await);
+    let made = create(&server, component("bare")).await.expect(201);
+    assert_eq!(made["created_by"], first);
+    assert_eq!(made["created_at"], "2026-01-01T00:00:00.000+00:00");
+    assert!(made.get("modified_by").is_none() && made.get("modified_at").is_none());
+    let path = format!("/reactor-formulas/{}", made["id"].as_str().unwrap());
+    let read = async || server.management.get(&path).await.expect(200);
+    assert_eq!(read().await, made);
+    server.clock.advance_ms(1_000);
+    let changed = changer.put(&path, json!({"name": "n"})).await.expect(200);
+    let read_changed = read().await;
+    server.clock.advance_ms(1_000);
+    let replaced = upload(&server, &format!("{path}/component"), component("tables")).await;
+    for (shown, by, at) in [
+        (changed, &second, "2026-01-01T00:00:01.000+00:00"),
+        (read_changed, &second, "2026-01-01T00:00:01.000+00:00"),
+        (replaced.expect(200), &first, "2026-01-01T00:00:02.000+00:00"),
+        (read().await, &first, "2026-01-01T00:00:02.000+00:00"),
+    ] {
+        assert_eq!(shown["created_by"], first, "{shown}");
+        assert_eq!(shown["created_at"], made["created_at"], "{shown}");
+        assert_eq!((&shown["modified_by"], &shown["modified_at"]), (by, &json!(at)), "{shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

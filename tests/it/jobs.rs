@@ -76,7 +76,8 @@ async fn a_run_is_queued_done_kept_and_told() {
     let data = &told["data"];
     assert_eq!(data["invocation_id"], id);
     assert_eq!(data["reactor_id"], json!(reactor));
-    assert_eq!(data["tenant_id"].as_str().unwrap().len(), 36);
+    let own = server.private.get("/applications/key").await.expect(200);
+    assert_eq!(data["tenant_id"], own["tenant_id"].as_str().unwrap());
     assert!(data["elapsed_ms"].is_u64());
     assert_eq!(data["response"], result["response"]);
     assert!(data.get("error").is_none());

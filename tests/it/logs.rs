@@ -212,6 +212,44 @@ async fn denied_attempts_are_entries_too() {
     assert_eq!(brief(&entries), expected);
 }
 
+/// What decides is the rule for where the token is to lie, or for how it is to be shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_move_and_a_denied_detokenization_are_entries_of_the_token() {
+    let server = TestServer::start().await;
+    let rule = json!([{"priority": 1, "container": "/pci/", "transform": "mask",
+        "permissions": ["token:read", "token:update"]}]);
+    let client = server.application("private", &[], rule).await;
+    let id = server.private.token("card", json!({"number": "4242424242424242"})).await;
+    let path = format!("/tokens/{id}");
+    client.patch(&path, json!({"containers": ["/pci/low/"]})).await.expect(200);
+    let moved = client.patch(&path, json!({"containers": ["/pci/low/", "/bank/"]})).await;
+    moved.expect(403);
+    let reference = json!({"card": format!("{{{{ {id} }}}}")});
+    let opened = client.post("/detokenize", reference.clone()).await;
+    opened.expect(403);
+    let entries = logged(&server, &format!("entity_id={id}")).await;
+    let expected = [
+        "application create card: Token created",
+        "application update card: Token updated",
+        "application update card: Denied: token:update",
+        "application use card: Denied: token:read",
+    ];
+    assert_eq!(brief(&entries), expected);
+    let own = client.get("/applications/key").await.expect(200);
+    for (entry, answer) in entries.iter().zip([opened, moved]) {
+        assert_eq!(entry["actor_id"], own["id"]);
+        assert_eq!(entry["trace_id"], answer.headers["svc-trace-id"].to_str().unwrap());
+    }
+    // Who may read nothing is refused before any token is looked at, so that the entry names none.
+    let powerless = server.application("private", &["token:create"], json!([])).await;
+    let answer = powerless.post("/detokenize", reference).await;
+    answer.expect(403);
+    assert_eq!(logged(&server, &format!("entity_id={id}")).await, entries);
+    let last = &logged(&server, "entity_type=token").await[0];
+    assert_eq!(brief(std::slice::from_ref(last)), ["application use token: Denied: token:read"]);
+    assert_eq!(last["trace_id"], answer.headers["svc-trace-id"].to_str().unwrap());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denied_attempt_is_found_by_the_id_however_its_path_spelled_it() {
     let server = TestServer::start().await;
@@ -358,20 +396,18 @@ async fn a_result_that_a_rule_keeps_from_the_caller_is_logged_as_what_was_asked(
 async fn the_entity_types() {
     let server = TestServer::start().await;
     let types = server.management.get("/logs/entity-types").await.expect(200);
-    let values: Vec<_> =
-        types.as_array().unwrap().iter().map(|entry| entry["value"].as_str().unwrap()).collect();
     let expected = [
-        "token",
-        "card",
-        "bank",
-        "application",
-        "tenant",
-        "session",
-        "proxy",
-        "reactor",
-        "reactor_formula",
-        "webhook",
+        ("Token", "token"),
+        ("Card", "card"),
+        ("Bank", "bank"),
+        ("Application", "application"),
+        ("Tenant", "tenant"),
+        ("Session", "session"),
+        ("Proxy", "proxy"),
+        ("Reactor", "reactor"),
+        ("Reactor Formula", "reactor_formula"),
+        ("Webhook", "webhook"),
     ];
-    assert_eq!(values, expected);
-    assert_eq!(types[8]["display_name"], "Reactor Formula");
+    let expected = expected.map(|(name, value)| json!({"display_name": name, "value": value}));
+    assert_eq!(types, json!(expected));
 }

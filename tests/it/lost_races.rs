@@ -27,8 +27,8 @@ const REACTOR_TRIES: usize = 8;
 /// The same of a new token, which loses only against tokens of the same contents that come and go.
 const NEW_TOKEN_TRIES: usize = 100;
 
-const TOKEN_LOST: &str = "The token was changed by other requests at the same time.";
-const ENTITY_LOST: &str = "The entity was changed by other requests at the same time.";
+const TOKEN_LOST: &str = "Other requests changed the token at the same time.";
+const ENTITY_LOST: &str = "Other requests changed the entity at the same time.";
 const NEW_TOKEN_LOST: &str = "Other requests made the same tokens at the same time.";
 const KEY_IN_USE: &str = "A request with this idempotency key is being carried out.";
 

@@ -135,7 +135,7 @@ async fn an_idempotency_key_comes_after_the_permission() {
         keyed(&server.stranger(), &long, path, token.clone()).await.expect(401);
         keyed(&powerless, &long, path, token.clone()).await.expect(403);
         let problem = keyed(&server.private, &long, path, token.clone()).await.expect(400);
-        assert!(problem["detail"].as_str().unwrap().contains("svc-idempotency-key"), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("SVC-IDEMPOTENCY-KEY"), "{problem}");
     }
     for path in ["/sessions", "/sessions/authorize"] {
         keyed(&server.management, &long, path, json!({})).await.expect(403);

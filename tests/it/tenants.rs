@@ -32,6 +32,44 @@ async fn a_tenant_shows_and_changes_itself() {
     assert_eq!(other.get("/tenants/self").await.expect(200)["name"], "other");
 }
 
+/// Of the tenant as of its signing secrets.
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_and_changing_are_two_permissions() {
+    let server = TestServer::start().await;
+    let secrets = "/webhooks/signing-secrets";
+    let held = ["tenant:read", "tenant:update", "webhook:read", "webhook:update"];
+    // Each row: who holds this permission alone, and the statuses of reading and changing the one, then the other.
+    for (permission, statuses) in [
+        ("log:read", [403, 403, 403, 403]),
+        (held[0], [200, 403, 403, 403]),
+        (held[1], [403, 200, 403, 403]),
+        (held[2], [403, 403, 200, 403]),
+        (held[3], [403, 403, 403, 200]),
+    ] {
+        let client = server.application("management", &[permission], json!([])).await;
+        let answers = [
+            client.get("/tenants/self").await,
+            client.put("/tenants/self", json!({"name": permission})).await,
+            client.get(secrets).await,
+            client.post(&format!("{secrets}/rotate"), json!({})).await,
+        ];
+        let found = answers.map(|answer| answer.status.as_u16());
+        assert_eq!(found, statuses, "{permission}");
+    }
+    // What was refused has changed nothing, and is in the log.
+    let tenant = server.management.get("/tenants/self").await.expect(200);
+    assert_eq!(tenant["name"], "tenant:update");
+    let signing = server.management.get(secrets).await.expect(200);
+    assert_eq!(signing.as_array().unwrap().len(), 2);
+    let log = server.management.get("/logs?size=100").await.expect(200);
+    let entries = log["data"].as_array().unwrap();
+    for permission in held {
+        let denied = format!("Denied: {permission}");
+        let denied = entries.iter().filter(|entry| entry["message"] == denied.as_str());
+        assert_eq!(denied.count(), 4, "{permission}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_changed_at_once_are_in_force_as_they_are_stored() {
     let server = TestServer::start().await;

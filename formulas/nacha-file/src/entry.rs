@@ -89,7 +89,7 @@ fn read_entry(given: &Value, path: String, faults: &mut Faults) -> Option<Entry>
     let bank = entry.object("bank").and_then(read_bank);
     let prenote = match entry.get("prenote") {
         None | Some(Value::Null) => Some(false),
-        Some(prenote) => entry.expect("prenote", prenote.as_bool(), "must be a boolean"),
+        Some(prenote) => entry.expect("prenote", prenote.as_bool(), "must be true or false"),
     };
     let amount_cents = read_amount(&mut entry, prenote);
     let name = entry.text("name", plain, "must have letters or digits");
@@ -145,7 +145,7 @@ fn read_amount(entry: &mut Members, prenote: Option<bool>) -> Option<u64> {
     let (right, expected) = if prenote? {
         (cents == 0, "must be 0 in a prenote")
     } else {
-        ((1..=CENTS_MAX).contains(&cents), "must be from 1 to 9999999999")
+        ((1..=CENTS_MAX).contains(&cents), "must be a whole number from 1 to 9999999999")
     };
     entry.expect("amount_cents", right.then_some(cents), expected)
 }

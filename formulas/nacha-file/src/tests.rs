@@ -406,7 +406,7 @@ fn all_faults_of_all_entries_are_told() {
             ("args.entries[0].kind", KIND),
             ("args.entries[1]", OBJECT),
             ("args.entries[2].individual_id", TEXT),
-            ("args.entries[2].prenote", "must be a boolean"),
+            ("args.entries[2].prenote", "must be true or false"),
             ("args.entries[2].amount_cents", "must be a whole number of cents, 0 or more"),
             ("args.entries[3].bank.routing_number", TEXT),
             ("args.entries[3].bank.account_number", "must have 1 to 17 digits"),

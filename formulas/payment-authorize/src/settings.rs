@@ -29,7 +29,11 @@ impl Settings {
         );
         let visible = |text: &&str| text.bytes().all(|byte| byte.is_ascii_graphic());
         let api_key = given["api_key"].as_str().filter(|key| !key.is_empty()).filter(visible);
-        let api_key = faults.expect(api_key, "configuration.api_key", "must be of printable ASCII");
+        let api_key = faults.expect(
+            api_key,
+            "configuration.api_key",
+            "must be of visible ASCII characters, 1 or more",
+        );
         let style = faults.expect(
             given["style"].as_str().and_then(Style::parse),
             "configuration.style",

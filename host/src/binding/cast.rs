@@ -16,7 +16,7 @@ use serde_json::{Number, Value};
 use thiserror::Error;
 
 use crate::limits::JSON_DEPTH_MAX;
-use crate::model::depth::is_within;
+use crate::model::depth::{is_too_deep, is_within};
 use crate::model::exact::{self, Inexact};
 use crate::model::parameter::ParameterType;
 use crate::model::plaintext::wipe;
@@ -106,8 +106,10 @@ fn boolean(text: &str) -> Result<Value, Uncastable> {
 
 fn json(value: &Value, wanted: fn(&Value) -> bool, or: Uncastable) -> Result<Value, Uncastable> {
     let text = value.as_str().ok_or(or)?;
-    let mut parsed: Value = serde_json::from_str(text).map_err(|error| {
-        if exact::is_out_of_range(&error) { Uncastable::TooLargeWithin } else { or }
+    let mut parsed: Value = serde_json::from_str(text).map_err(|error| match error {
+        error if exact::is_out_of_range(&error) => Uncastable::TooLargeWithin,
+        error if is_too_deep(&error) => Uncastable::Depth,
+        _ => or,
     })?;
     let verdict = if !wanted(&parsed) {
         Err(or)

@@ -5,7 +5,7 @@ use super::{bind, configure};
 use crate::model::faults::Faults;
 use crate::model::formula::Undeclared::{self, Drop, Forward};
 use crate::model::parameter::ParameterType::{Array, Boolean, Number, Object, String as Text};
-use crate::model::parameter::{Kinds, Parameter, ParameterType, validate};
+use crate::model::parameter::{DeclarationList, Parameter, ParameterType, validate};
 
 fn parameter(name: &str, kind: ParameterType, optional: bool) -> Parameter {
     Parameter { name: name.to_owned(), description: None, kind, optional }
@@ -20,7 +20,7 @@ fn optional(name: &str, kind: ParameterType) -> Parameter {
 }
 
 fn bound(args: Value, parameters: &[Parameter], undeclared: Undeclared) -> Value {
-    validate(parameters, Kinds::Request).unwrap();
+    validate(parameters, DeclarationList::Request).unwrap();
     bind(Some(args), parameters, undeclared).unwrap()
 }
 
@@ -280,7 +280,7 @@ fn faults_of_a_configuration() {
 /// Lists that `validate` accepts, over few names, so that they meet the names in [`any_args`].
 fn any_parameters() -> impl Strategy<Value = Vec<Parameter>> {
     let names = vec!["a", "b", "c", "a.b", "a.c", "b.a", "b.a.c", "c.c.c"];
-    let types = prop::sample::select(Kinds::Request.types());
+    let types = prop::sample::select(DeclarationList::Request.types());
     prop::sample::subsequence(names, 0..=8)
         .prop_flat_map(move |names| {
             let count = names.len();
@@ -360,7 +360,7 @@ proptest! {
 
     #[test]
     fn any_args_are_answered(args in any_json(), parameters in any_parameters()) {
-        prop_assert_eq!(validate(&parameters, Kinds::Request), Ok(()));
+        prop_assert_eq!(validate(&parameters, DeclarationList::Request), Ok(()));
         for undeclared in [Forward, Drop] {
             let _ = bind(Some(args.clone()), &parameters, undeclared);
         }

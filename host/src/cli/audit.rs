@@ -9,7 +9,7 @@ use tokio::sync::mpsc::channel;
 
 use super::control::Server;
 use super::output::{Output, is_lost, warn};
-use super::tenant::with_vault;
+use super::stopped::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
 use crate::http::control::copy_lines;

@@ -19,7 +19,7 @@ use super::control::Server;
 use super::folder::missing;
 use super::open::refuse_without_store;
 use super::output::telling;
-use super::tenant::with_vault;
+use super::stopped::with_vault;
 use super::{Failure, counted, say};
 use crate::config::Options;
 use crate::http::control::{Asked, Begun, read_begun, read_frame};

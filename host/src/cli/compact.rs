@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::control::Server;
 use super::output::telling;
-use super::tenant::with_vault;
+use super::stopped::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
 use crate::http::control::CompactedView;

@@ -28,7 +28,7 @@ use crate::model::member;
 use crate::model::permission::ApplicationType;
 use crate::model::permission::marker::{ReactorCreate, ReactorRead};
 use crate::runtime::close_to_others;
-use crate::vault::{Authenticated, Error, PageRequest, ReactorFilter, Vault};
+use crate::vault::{Authenticated, PageRequest, ReactorFilter, Vault};
 
 const DEMO_REACTOR: &str = "demo: card insights";
 const DEMO_FORMULA: &str = "card-insights";
@@ -203,7 +203,7 @@ async fn holder(vault: &Vault, key: Option<&str>) -> Result<Option<Authenticated
     let Some(key) = key else { return Ok(None) };
     match vault.holder_of(Some(ApiKey::given(key.to_owned()))).await {
         Ok(holder) => Ok(Some(holder)),
-        Err(Error::Unauthenticated) => Ok(None),
+        Err(error) if error.is_unauthenticated() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

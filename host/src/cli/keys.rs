@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use super::control::{Server, Unanswered};
 use super::disk::Unstored;
 use super::output::telling;
-use super::tenant::with_vault;
+use super::stopped::with_vault;
 use super::{Failure, counted, root_key, say, shown};
 use crate::config::{Options, new_root_key};
-use crate::http::control::{RotateRoot, RotateTenants, Rotated, rotate_all};
+use crate::http::control::{RotateRoot, RotateTenants, Rotated};
 use crate::model::id::TenantId;
 use crate::runtime::close_to_others;
 use crate::vault::{KeyStatus, KeysStatus, Vault};
@@ -182,7 +182,7 @@ fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {
         None => with_vault(options, async |vault| {
             let rotated = match tenant {
                 Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| Rotated::all(1))?,
-                None => rotate_all(vault).await?,
+                None => vault.rotate_all_tenant_keys().await?.into(),
             };
             vault.reseal().await?;
             let left = left(vault).await;

@@ -26,6 +26,7 @@ mod root_key;
 mod serve;
 mod shell;
 mod stop;
+mod stopped;
 mod system_calls;
 mod tenant;
 mod verify;

@@ -2,19 +2,18 @@
 //! one, this process.
 
 use std::io::{self, BufRead, IsTerminal as _, Read as _};
-use std::path::Path;
 
 use clap::Subcommand;
 use serde_json::json;
 
 use super::control::Server;
 use super::output::telling;
-use super::{Failure, disk, logging, open, root_key, say, serve, shown};
+use super::stopped::{with_new_vault, with_vault};
+use super::{Failure, say, shown};
 use crate::config::Options;
 use crate::http::control::{CreateTenant, CreatedTenant};
 use crate::model::id::TenantId;
-use crate::runtime::close_to_others;
-use crate::vault::{Tenant, Vault, check_tenant_name};
+use crate::vault::{Tenant, check_tenant_name};
 
 /// Most that is read of an operator's answer.
 const ANSWER_BYTES_MAX: u64 = 64;
@@ -148,42 +147,6 @@ fn confirm(tenant: TenantId, tenants: &[Tenant], answers: &mut dyn BufRead) -> R
         "yes" => Ok(()),
         _ => Err("nothing was erased".into()),
     }
-}
-
-/// Does something with the vault of a stopped server; refuses a folder in which there is none.
-pub fn with_vault(
-    options: Options,
-    work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    with_one(options, open::refuse_without_store, work)
-}
-
-/// The same, and makes the vault if there is none.
-fn with_new_vault(
-    options: Options,
-    work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    with_one(options, |_| Ok(()), work)
-}
-
-fn with_one(
-    options: Options,
-    check: impl FnOnce(&Path) -> Result<(), Failure>,
-    work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let settings = options.settle()?;
-    logging::start(&settings.log, settings.log_format)?;
-    close_to_others()?;
-    // Before the key: that of another folder would seem to be the wrong one.
-    check(&settings.data_dir)?;
-    let root_key = root_key::read(&settings.root_key_source()?)?;
-    let done = serve::block_on(async {
-        let vault = open::open(&settings, root_key).await?;
-        let done = work(&vault).await;
-        vault.close();
-        done
-    });
-    done.map_err(|error| disk::about(error, &settings.data_dir))
 }
 
 #[cfg(test)]

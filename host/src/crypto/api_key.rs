@@ -49,6 +49,11 @@ impl ApiKey {
         &self.0
     }
 
+    /// Writes the key itself, for the one answer that shows it: a key has no `Serialize` of its own.
+    pub fn in_clear<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.expose())
+    }
+
     /// The part after the tag, which is all there is to guess.
     pub fn random_part(&self) -> &str {
         self.0.rsplit('_').next().unwrap_or_default()

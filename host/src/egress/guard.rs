@@ -12,49 +12,49 @@ use crate::config::Network;
 /// Decides whether an address may be reached.
 pub type Guard = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
-/// Networks of IPv4 that are not public, with the length of their prefix.
-const CLOSED_V4: &[([u8; 4], u32)] = &[
+/// Networks of IPv4 that are not public.
+const CLOSED_V4: &[Network] = &[
     // This network, and the machine itself.
-    ([0, 0, 0, 0], 8),
-    ([127, 0, 0, 0], 8),
+    Network::v4([0, 0, 0, 0], 8),
+    Network::v4([127, 0, 0, 0], 8),
     // Private, and shared behind a carrier's address translation.
-    ([10, 0, 0, 0], 8),
-    ([172, 16, 0, 0], 12),
-    ([192, 168, 0, 0], 16),
-    ([100, 64, 0, 0], 10),
+    Network::v4([10, 0, 0, 0], 8),
+    Network::v4([172, 16, 0, 0], 12),
+    Network::v4([192, 168, 0, 0], 16),
+    Network::v4([100, 64, 0, 0], 10),
     // Link-local; the metadata services of most clouds are here.
-    ([169, 254, 0, 0], 16),
+    Network::v4([169, 254, 0, 0], 16),
     // A metadata service with an address that looks like any other.
-    ([168, 63, 129, 16], 32),
+    Network::v4([168, 63, 129, 16], 32),
     // Protocol assignments; relays of 6to4.
-    ([192, 0, 0, 0], 24),
-    ([192, 88, 99, 0], 24),
+    Network::v4([192, 0, 0, 0], 24),
+    Network::v4([192, 88, 99, 0], 24),
     // Documentation and benchmarks.
-    ([192, 0, 2, 0], 24),
-    ([198, 51, 100, 0], 24),
-    ([203, 0, 113, 0], 24),
-    ([198, 18, 0, 0], 15),
+    Network::v4([192, 0, 2, 0], 24),
+    Network::v4([198, 51, 100, 0], 24),
+    Network::v4([203, 0, 113, 0], 24),
+    Network::v4([198, 18, 0, 0], 15),
     // Multicast, reserved, broadcast.
-    ([224, 0, 0, 0], 4),
-    ([240, 0, 0, 0], 4),
+    Network::v4([224, 0, 0, 0], 4),
+    Network::v4([240, 0, 0, 0], 4),
 ];
 
 /// Global unicast: the part of IPv6 that is handed out.
-const OPEN_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+const OPEN_V6: Network = Network::v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// Networks of IPv6 within [`OPEN_V6`] that are not public, with the length of their prefix.
-const CLOSED_V6: &[(Ipv6Addr, u32)] = &[
+/// Networks of IPv6 within [`OPEN_V6`] that are not public.
+const CLOSED_V6: &[Network] = &[
     // Protocol assignments: Teredo, benchmarks, identifiers that are no addresses.
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
+    Network::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
     // Documentation.
-    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
-    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
+    Network::v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
+    Network::v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),
     // 6to4, which spells an IPv4 address.
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
+    Network::v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16),
 ];
 
 /// Where NAT64 puts the IPv4 addresses of the world: in networks without IPv4 of their own, names resolve to these.
-const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+const NAT64: Network = Network::v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
 /// Where metadata services are, which tell machines' credentials to whoever asks, and the rest of what is link-local.
 /// Opening a network around one of these does not open it.
@@ -93,44 +93,28 @@ fn is_opened(address: IpAddr, networks: &[Network]) -> bool {
 /// The address of IPv4 that one of IPv6 stands for, where it stands for one that would be connected to.
 fn meant(address: IpAddr) -> IpAddr {
     let IpAddr::V6(six) = address else { return address };
-    let four = if inside_v6(six, NAT64) { Some(last_four(six)) } else { six.to_ipv4_mapped() };
+    let four = if NAT64.contains(address) { Some(last_four(six)) } else { six.to_ipv4_mapped() };
     four.map_or(address, IpAddr::V4)
 }
 
 /// Whether an address is one that anybody on the internet could reach.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
+        IpAddr::V4(_) => !is_within(CLOSED_V4, address),
+        IpAddr::V6(six) if NAT64.contains(address) => is_public(last_four(six).into()),
+        IpAddr::V6(six) => {
+            OPEN_V6.contains(address) && !is_within(CLOSED_V6, address) && !is_isatap(six)
+        }
     }
 }
 
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let bits = address.to_bits();
-    let inside = |(network, length): &([u8; 4], u32)| {
-        let shift = Ipv4Addr::BITS - length;
-        bits >> shift == u32::from_be_bytes(*network) >> shift
-    };
-    !CLOSED_V4.iter().any(inside)
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    if inside_v6(address, NAT64) {
-        return is_public_v4(last_four(address));
-    }
-    inside_v6(address, OPEN_V6)
-        && !CLOSED_V6.iter().any(|network| inside_v6(address, *network))
-        && !is_isatap(address)
+fn is_within(networks: &[Network], address: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(address))
 }
 
 fn last_four(address: Ipv6Addr) -> Ipv4Addr {
     let [.., a, b, c, d] = address.octets();
     Ipv4Addr::new(a, b, c, d)
-}
-
-fn inside_v6(address: Ipv6Addr, (network, length): (Ipv6Addr, u32)) -> bool {
-    let shift = Ipv6Addr::BITS - length;
-    address.to_bits() >> shift == network.to_bits() >> shift
 }
 
 /// Whether the lower half spells an IPv4 address for an automatic tunnel.

@@ -8,7 +8,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
 use super::body::{Body, NoMembers};
-use super::declared::{DeleteRefusals, ListParameters, ReadRefusals, Refusals, relaxed};
+use super::declared::{ConflictRefusals, ListParameters, ReadRefusals, Refusals, relaxed};
 use super::envelope::{Created, Paginated, Reply};
 use super::extract::{Id, Known, Permitted, Seer};
 use super::problem::Rejection;
@@ -79,7 +79,7 @@ pub enum UpdateApplication {}
 impl PartialSchema for UpdateApplication {
     fn schema() -> RefOr<Schema> {
         let text = "Body of `PUT /applications/{id}`.";
-        relaxed::<WriteApplication>(text, &[], &["type", "expires_at"])
+        relaxed::<WriteApplication>(text, &["type", "expires_at"])
     }
 }
 
@@ -121,7 +121,7 @@ pub async fn regenerate(
 
 /// Delete an application.
 #[utoipa::path(delete, operation_id = "delete_application", path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
-    responses((status = 204, description = "The application is gone"), DeleteRefusals))]
+    responses((status = 204, description = "The application is gone"), ConflictRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ApplicationDelete>,
     Shared(state): Shared<State>,

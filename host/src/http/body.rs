@@ -23,7 +23,7 @@ use crate::crypto::wiped::WipedBuffer;
 use crate::limits::{
     COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, JSON_DEPTH_MAX, REQUEST_BODY_BYTES_MAX,
 };
-use crate::model::depth::is_within;
+use crate::model::depth::{is_too_deep, is_within};
 use crate::model::faults::Faults;
 use crate::model::{exact, member};
 use crate::vault::{Authenticated, Error, Share, apart};
@@ -207,11 +207,13 @@ fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(Value, Fau
         let detail = format!("The body must not be nested more than {JSON_DEPTH_MAX} levels deep.");
         Problem::new(StatusCode::BAD_REQUEST, detail)
     };
-    let malformed = |error: serde_json::Error| match at_its_place(&error, bytes) {
-        // The parser has a bound of its own, which it tells by its words alone.
-        text if text.starts_with("recursion limit exceeded") => too_deep(),
-        // Its own texts name what it expected and where, and quote nothing of the body.
-        text => Problem::new(StatusCode::BAD_REQUEST, format!("The body is no JSON: {text}.")),
+    let malformed = |error: serde_json::Error| {
+        if is_too_deep(&error) {
+            return too_deep();
+        }
+        // The parser's texts name what it expected and where, and quote nothing of the body.
+        let text = at_its_place(&error, bytes);
+        Problem::new(StatusCode::BAD_REQUEST, format!("The body is no JSON: {text}."))
     };
     let value = exact::parse(bytes).map_err(malformed)?;
     // A record wraps what it keeps, and must still be read by a parser of limited depth.

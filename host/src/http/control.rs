@@ -8,7 +8,6 @@
 mod audit;
 mod backup;
 
-use std::collections::HashMap;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -118,6 +117,12 @@ impl Rotated {
     /// All that were to be changed, so many.
     pub fn all(keys: usize) -> Self {
         Self { keys, skipped: Vec::new() }
+    }
+}
+
+impl From<(usize, Vec<TenantId>)> for Rotated {
+    fn from((keys, skipped): (usize, Vec<TenantId>)) -> Self {
+        Self { keys, skipped }
     }
 }
 
@@ -257,22 +262,10 @@ async fn rotate(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotat
     let rotated = whole(async move {
         match tenant_id {
             Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| Rotated::all(1)),
-            None => rotate_all(&vault).await,
+            None => vault.rotate_all_tenant_keys().await.map(Rotated::from),
         }
     });
     Ok(Reply(rotated.await?))
-}
-
-/// Draws new keys for every tenant whose last rotation is over; tells which are left.
-pub async fn rotate_all(vault: &Vault) -> Result<Rotated, Error> {
-    let versions = |KeysStatus { system, tenants, .. }: KeysStatus| {
-        std::iter::once(system).chain(tenants).map(|key| (key.tenant_id, key.version))
-    };
-    let before: Vec<(TenantId, u32)> = versions(vault.keys_status().await?).collect();
-    let keys = vault.rotate_all_tenant_keys().await?;
-    let after: HashMap<TenantId, u32> = versions(vault.keys_status().await?).collect();
-    let left = before.into_iter().filter(|(tenant, version)| after.get(tenant) == Some(version));
-    Ok(Rotated { keys, skipped: left.map(|(tenant, _)| tenant).collect() })
 }
 
 async fn compact(

@@ -38,8 +38,8 @@ refusals! {
     Refusals: 401 403 500 503;
     /// What an operation may answer that looks for an entity.
     ReadRefusals: 401 403 404 500 503;
-    /// What deleting an entity may answer.
-    DeleteRefusals: 401 403 404 409 500 503;
+    /// What an operation may answer that looks for an entity and can contradict what is there.
+    ConflictRefusals: 401 403 404 409 500 503;
     /// What an operation that takes code may answer.
     FormulaRefusals: 401 403 422 500 503;
     /// What a probe may answer.
@@ -48,12 +48,12 @@ refusals! {
     ReactRefusals: 401 402 403 404 429 500 503 504;
 }
 
-/// The schema of one body less what these members demand: they may be absent, or are not read at all.
-pub(super) fn relaxed<T: ToSchema>(text: &str, absent: &[&str], unread: &[&str]) -> RefOr<Schema> {
+/// The schema of one body without these members, which are not read.
+pub(super) fn relaxed<T: ToSchema>(text: &str, unread: &[&str]) -> RefOr<Schema> {
     let mut schema = T::schema();
     if let RefOr::T(Schema::Object(object)) = &mut schema {
         object.description = Some(text.to_owned());
-        object.required.retain(|name| ![absent, unread].concat().contains(&name.as_str()));
+        object.required.retain(|name| !unread.contains(&name.as_str()));
         object.properties.retain(|name, _| !unread.contains(&name.as_str()));
     }
     schema

@@ -49,7 +49,7 @@ impl FromRequestParts<State> for Known {
             state.rates.check_key(address, key)?;
         }
         let who = state.vault.authenticate(key.clone()).await;
-        let unknown = matches!(who, Err(Error::Unauthenticated));
+        let unknown = who.as_ref().is_err_and(Error::is_unauthenticated);
         if let (Some(address), Some(key)) = (address, &key)
             && (unknown || who.is_ok())
         {

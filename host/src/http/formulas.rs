@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::State;
 use super::body::{ComponentBody, LargeBody};
 use super::declared::{
-    DeleteRefusals, FormulaRefusals, ListParameters, ReadRefusals, Refusals, relaxed,
+    ConflictRefusals, FormulaRefusals, ListParameters, ReadRefusals, Refusals, relaxed,
 };
 use super::envelope::{Created, Paginated, Reply};
 use super::extract::{Id, Permitted};
@@ -67,7 +67,7 @@ pub enum UpdateFormula {}
 impl PartialSchema for UpdateFormula {
     fn schema() -> RefOr<Schema> {
         let text = "Body of `PUT /reactor-formulas/{id}`; without a component or code, what is there stays.";
-        relaxed::<WriteFormula>(text, &[], &[])
+        relaxed::<WriteFormula>(text, &[])
     }
 }
 
@@ -92,7 +92,7 @@ pub async fn update(
 
 /// Delete a formula that no reactor uses.
 #[utoipa::path(delete, operation_id = "delete_formula", path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
-    responses((status = 204, description = "The formula is gone"), DeleteRefusals))]
+    responses((status = 204, description = "The formula is gone"), ConflictRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ReactorDelete>,
     Shared(state): Shared<State>,

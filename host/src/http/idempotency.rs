@@ -30,6 +30,8 @@ use crate::vault::{Answer, Attempt, Authenticated, Error, Repetition, opened, un
 
 /// The header that names a request.
 pub const KEY: HeaderName = HeaderName::from_static("svc-idempotency-key");
+/// The same as texts spell it.
+const WRITTEN: &str = "SVC-IDEMPOTENCY-KEY";
 /// The header that says that an answer is a repetition.
 pub const REPLAY: HeaderName = HeaderName::from_static("svc-idempotent-replay");
 
@@ -55,7 +57,7 @@ fn changes(request: &Request) -> bool {
 }
 
 fn several() -> Rejection {
-    let detail = format!("The request has several {KEY} that differ.");
+    let detail = format!("The request has several {WRITTEN} that differ.");
     Problem::new(StatusCode::BAD_REQUEST, detail).into()
 }
 
@@ -63,7 +65,7 @@ fn read_key(key: &HeaderValue) -> Result<String, Rejection> {
     let key = key.to_str().unwrap_or_default();
     if key.is_empty() || key.len() > IDEMPOTENCY_KEY_CHARS_MAX {
         let detail = format!(
-            "{KEY} must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} characters of printable ASCII."
+            "{WRITTEN} must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} characters of printable ASCII."
         );
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail).into());
     }

@@ -5,7 +5,9 @@
 //! about tokens and reactors is in the vault.
 //!
 //! To add an operation: a handler with its `#[utoipa::path]` in the file of its entity, and a line in
-//! [`routes`]. The description, the walk over all routes in the tests and the authentication follow from that.
+//! [`routes`]. The description, the walk over all routes in the tests and the authentication follow from that. What else
+//! is said of each route stands in tables, whose tests name a route that is missing: who is asked for ([`asked`]), what
+//! class of requests it counts in ([`rates`]), and which pages may send it ([`cors`]).
 
 mod answers;
 mod applications;

@@ -43,11 +43,20 @@ pub struct Problem {
     pub trace_id: Option<String>,
 }
 
+/// What a status is called (RFC 9110 §15), where the library still has older names too.
+fn title(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "Content Too Large",
+        StatusCode::UNPROCESSABLE_ENTITY => "Unprocessable Content",
+        status => status.canonical_reason().unwrap_or("Error"),
+    }
+}
+
 impl Problem {
     /// A problem with a fixed sentence.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
-            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            title: title(status).to_owned(),
             status: status.as_u16(),
             detail: detail.into(),
             errors: BTreeMap::new(),
@@ -150,7 +159,7 @@ impl From<Error> for Rejection {
             _ => None,
         };
         // A formula's own 401 is not about the caller's key.
-        let unauthenticated = matches!(error, Error::Unauthenticated | Error::AskerEnded);
+        let unauthenticated = error.is_unauthenticated() || matches!(error, Error::AskerEnded);
         let wait = match &error {
             Error::Unavailable(_) => Some(STORAGE_WAIT_SECONDS),
             Error::Run(run) => run.wait_seconds(),

@@ -9,13 +9,13 @@ use utoipa::{PartialSchema, ToSchema};
 use super::State;
 use super::body::{Body, NoMembers};
 use super::declared::{
-    DeleteRefusals, ListParameters, ReactRefusals, ReadRefusals, Refusals, relaxed,
+    ConflictRefusals, ListParameters, ReactRefusals, ReadRefusals, Refusals, relaxed,
 };
 use super::envelope::{Accepted, Created, Paginated, Reply};
 use super::extract::{Id, InvocationOf, Permitted};
 use super::problem::Rejection;
 use super::query::Query;
-use super::trace::IsTold;
+use super::trace::NotCounted;
 use crate::model::id::{ApplicationId, FormulaId, InvocationId, ReactorId};
 use crate::model::permission::marker::{
     ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate, TokenUse,
@@ -81,7 +81,7 @@ pub enum UpdateReactor {}
 impl PartialSchema for UpdateReactor {
     fn schema() -> RefOr<Schema> {
         let text = "Body of `PUT /reactors/{id}`.";
-        relaxed::<WriteReactor>(text, &[], &["formula"])
+        relaxed::<WriteReactor>(text, &["formula"])
     }
 }
 
@@ -106,7 +106,7 @@ pub async fn update(
 
 /// Delete a reactor.
 #[utoipa::path(delete, operation_id = "delete_reactor", path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
-    responses((status = 204, description = "The reactor is gone"), DeleteRefusals))]
+    responses((status = 204, description = "The reactor is gone"), ConflictRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ReactorDelete>,
     Shared(state): Shared<State>,
@@ -144,7 +144,7 @@ fn failure(error: Error, invocation: Option<InvocationId>) -> Response {
     let is_told = invocation.is_some() || !error.is_ours();
     let mut response = Rejection::from(error).into_response();
     if is_told {
-        response.extensions_mut().insert(IsTold);
+        response.extensions_mut().insert(NotCounted);
     }
     if let Some(id) = invocation.and_then(|id| HeaderValue::try_from(id.to_string()).ok()) {
         response.headers_mut().insert(INVOCATION_ID, id);
@@ -168,7 +168,7 @@ pub async fn result(
 /// Tell the result of an asynchronous run once more.
 #[utoipa::path(post, operation_id = "redeliver", path = "/reactors/{id}/results/{invocation_id}/redeliver", tag = "reactors",
     params(("id" = ReactorId, Path), ("invocation_id" = InvocationId, Path)),
-    responses((status = 202, description = "The run, its delivery queued", body = JobView), DeleteRefusals))]
+    responses((status = 202, description = "The run, its delivery queued", body = JobView), ConflictRefusals))]
 pub async fn redeliver(
     Permitted(permit): Permitted<TokenUse>,
     Shared(state): Shared<State>,

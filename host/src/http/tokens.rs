@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::State;
 use super::body::{Body, JsonBody, PatchBody};
-use super::declared::{DeleteRefusals, ListParameters, ReadRefusals, Refusals};
+use super::declared::{ConflictRefusals, ListParameters, ReadRefusals, Refusals};
 use super::envelope::{Created, Paginated, Reply, segment};
 use super::extract::{Id, Permitted};
 use super::problem::Rejection;
@@ -118,7 +118,7 @@ pub async fn find(
 
 /// Delete a token.
 #[utoipa::path(delete, operation_id = "delete_token", path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
-    responses((status = 204, description = "The token is gone"), DeleteRefusals))]
+    responses((status = 204, description = "The token is gone"), ConflictRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<TokenDelete>,
     Shared(state): Shared<State>,

@@ -23,7 +23,7 @@ pub const TRACE_ID: HeaderName = HeaderName::from_static("svc-trace-id");
 
 /// In a response: that it is no fault of the server's, or one that is counted elsewhere, whatever its status.
 #[derive(Clone)]
-pub struct IsTold;
+pub struct NotCounted;
 
 /// In a response: that a formula chose its status.
 #[derive(Clone)]
@@ -66,10 +66,10 @@ where
         }
         let status = response.status().as_u16();
         drop(counted);
-        let is_told = response.extensions().get::<IsTold>().is_some();
+        let is_not_counted = response.extensions().get::<NotCounted>().is_some();
         let is_ours = response.extensions().get::<ByFormula>().is_none();
         let ours = is_ours.then_some(status);
-        figures().request_answered(method.as_str(), &route, ours, is_told, began.elapsed());
+        figures().request_answered(method.as_str(), &route, ours, is_not_counted, began.elapsed());
         let ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
         let client = client.map(tracing::field::display);
         span.in_scope(|| tracing::info!(status, ms, client, "answered"));

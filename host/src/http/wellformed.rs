@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 
 use super::problem::Problem;
-use super::trace::IsTold;
+use super::trace::NotCounted;
 
 /// What is wrong with a head. A request has it among its extensions on the way to where it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub fn refusal(request: &Request) -> Option<Response> {
     let malformed = request.extensions().get::<Malformed>()?;
     let mut response = malformed.problem().into_response();
     // 501 says so too that the fault is the request's.
-    response.extensions_mut().insert(IsTold);
+    response.extensions_mut().insert(NotCounted);
     Some(response)
 }
 

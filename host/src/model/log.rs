@@ -1,6 +1,6 @@
 //! The audit log's vocabulary (interface §2.4, decisions §10).
 //!
-//! To add a type of entity: one row in `entity_types!`.
+//! To add a type of entity: one row in `entity_types!`, and an arm in the log's filter if it can be filtered by.
 
 use std::str::FromStr;
 

@@ -2,7 +2,7 @@
 //!
 //! Declarations only; binding values to them is `binding`'s affair. To add a type of value: a
 //! variant of [`ParameterType`], its name in [`ParameterType::as_str`], and the lists that may hold
-//! it in [`Kinds::types`].
+//! it in [`DeclarationList::types`].
 
 #[cfg(test)]
 mod tests;
@@ -99,14 +99,14 @@ impl fmt::Display for ParameterType {
 
 /// The two lists of declarations a formula has, by the kinds of values they may declare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kinds {
+pub enum DeclarationList {
     /// `configuration`: flat, of scalars; a dot in a name means nothing.
     Configuration,
     /// `request_parameters`: names lead into nested objects.
     Request,
 }
 
-impl Kinds {
+impl DeclarationList {
     /// The types its entries may have.
     pub const fn types(self) -> &'static [ParameterType] {
         use ParameterType::{Array, Boolean, Number, Object, String};
@@ -126,7 +126,7 @@ impl Kinds {
 ///
 /// `null` is an empty list. Paths are relative to the list: `[0].name`; the list itself is the
 /// empty path.
-pub fn parse_list(json: &Value, list: Kinds) -> Result<Vec<Parameter>, Faults> {
+pub fn parse_list(json: &Value, list: DeclarationList) -> Result<Vec<Parameter>, Faults> {
     let items = match json {
         Value::Null => &[][..],
         Value::Array(items) => items,
@@ -148,7 +148,7 @@ pub fn parse_list(json: &Value, list: Kinds) -> Result<Vec<Parameter>, Faults> {
 }
 
 /// Checks a list of declarations that came in another way; paths as in [`parse_list`].
-pub fn validate(parameters: &[Parameter], list: Kinds) -> Result<(), Faults> {
+pub fn validate(parameters: &[Parameter], list: DeclarationList) -> Result<(), Faults> {
     if parameters.len() > FORMULA_PARAMETERS_MAX {
         return Err(too_many());
     }
@@ -191,7 +191,11 @@ impl<'e> Entry<'e> {
     }
 }
 
-fn read_entry<'e>(json: &'e Value, list: Kinds, faults: &mut Faults) -> Option<Entry<'e>> {
+fn read_entry<'e>(
+    json: &'e Value,
+    list: DeclarationList,
+    faults: &mut Faults,
+) -> Option<Entry<'e>> {
     let Value::Object(members) = json else {
         return missing(faults, "", "must be an object");
     };
@@ -209,7 +213,7 @@ fn read_entry<'e>(json: &'e Value, list: Kinds, faults: &mut Faults) -> Option<E
     let optional = match member("optional") {
         Value::Bool(optional) => *optional,
         Value::Null => false,
-        _ => missing(faults, "optional", "must be a boolean"),
+        _ => missing(faults, "optional", "must be true or false"),
     };
     let known = |name: &String| list.types().iter().find(|known| known.as_str() == name);
     let kind = match member("type") {
@@ -227,7 +231,7 @@ fn missing<T: Default>(faults: &mut Faults, member: &str, message: &str) -> T {
 }
 
 /// The rules that hold for any list, however it came, for each member that is there.
-fn check(entries: &[(usize, Entry<'_>)], list: Kinds, faults: &mut Faults) {
+fn check(entries: &[(usize, Entry<'_>)], list: DeclarationList, faults: &mut Faults) {
     let mut names = HashSet::new();
     let mut prefixes = HashSet::new();
     for &(index, Entry { name, description, kind, .. }) in entries {
@@ -248,7 +252,7 @@ fn check(entries: &[(usize, Entry<'_>)], list: Kinds, faults: &mut Faults) {
             faults.add(format!("[{index}].type"), list.types_fault());
         }
     }
-    if list == Kinds::Request {
+    if list == DeclarationList::Request {
         for &(index, Entry { name, kind, .. }) in entries {
             let holds_others = name.is_some_and(|name| prefixes.contains(name));
             if holds_others && kind.is_some_and(|kind| kind != ParameterType::Object) {
@@ -259,7 +263,7 @@ fn check(entries: &[(usize, Entry<'_>)], list: Kinds, faults: &mut Faults) {
     }
 }
 
-fn check_name(name: &str, list: Kinds) -> Result<(), String> {
+fn check_name(name: &str, list: DeclarationList) -> Result<(), String> {
     if name.is_empty() {
         return Err("must not be empty".to_owned());
     }
@@ -267,7 +271,7 @@ fn check_name(name: &str, list: Kinds) -> Result<(), String> {
     if name.len() > 4 * NAME_CHARS_MAX || name.chars().count() > NAME_CHARS_MAX {
         return Err(format!("must have at most {NAME_CHARS_MAX} characters"));
     }
-    if list == Kinds::Request && name.split('.').any(str::is_empty) {
+    if list == DeclarationList::Request && name.split('.').any(str::is_empty) {
         return Err("must have a name before, between and after its dots".to_owned());
     }
     Ok(())

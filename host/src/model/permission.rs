@@ -1,6 +1,6 @@
 //! Permissions and who may hold them (decisions §2).
 //!
-//! To add a permission: one row in the table at the end of this file. The row makes the variant, its name, and the
+//! To add a permission: one row in the table `permissions!` below. The row makes the variant, its name, and the
 //! marker type with which a handler asks for it (`Permit<marker::TokenRead>`).
 
 use std::fmt;

@@ -1,15 +1,18 @@
 //! What makes a component a formula: checks of its bytes before it is compiled, and of its world when it is loaded.
 
+mod error;
+
 use std::sync::Arc;
 
-use thiserror::Error;
 use wasmparser::{ComponentTypeRef, Payload};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
+pub use error::{CompileError, ComponentError};
+
 use super::Runtime;
 use super::engine::{MEMORIES_EACH, TABLES_EACH};
-use super::entry::Entry;
+use super::entry::{self, Entry};
 use super::memory::is_of_the_system;
 use super::script::{self, Script};
 use crate::limits::COMPONENT_BYTES_MAX;
@@ -50,69 +53,6 @@ const FUNCTION_BYTES_MAX: usize = 1 << 20;
 const IMPORTS_NAMED_MAX: usize = 10;
 /// Characters of what the compiler says, in an answer.
 const CAUSE_CHARS_MAX: usize = 400;
-
-/// Why bytes are no formula.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ComponentError {
-    /// Not WebAssembly at all.
-    #[error("The formula is no WebAssembly component.")]
-    NotWebAssembly,
-    /// WebAssembly, but a core module.
-    #[error("The formula is a core module, not a component: build it for wasm32-wasip2.")]
-    CoreModule,
-    /// One function is so large that compiling it would take very long.
-    #[error("The component has a function of more than {FUNCTION_BYTES_MAX} bytes.")]
-    FunctionTooLarge,
-    /// More bytes than a component may have.
-    #[error("The component must have at most {COMPONENT_BYTES_MAX} bytes.")]
-    TooLarge,
-    /// It makes the compiler take more than it may.
-    #[error("Compiling the component takes too much memory or time: make its functions smaller.")]
-    TooCostly,
-    /// It took the compiler more time on the clock than it may have, which may be the machine's doing.
-    #[error(
-        "Compiling the component takes too much time here: make its functions smaller, or try again later."
-    )]
-    TooSlow,
-    /// It is compiled, to more code than is kept for one owner.
-    #[error("The component's machine code is larger than the server keeps: make it smaller.")]
-    CodeTooLarge,
-    /// It does not validate or compile.
-    #[error("The component does not compile: {0}.")]
-    Invalid(String),
-    /// It imports what the host does not offer: the names.
-    #[error("The component imports {0}, which the host does not provide.")]
-    Import(String),
-    /// It does not export what a formula exports.
-    #[error("The component does not export tokamak:formula/reactor of version 1.")]
-    MissingExport,
-    /// An import or export has another shape than the world's.
-    #[error("The component is of another world than tokamak:formula/formula of version 1: {0}.")]
-    WrongWorld(String),
-    /// It is a script, and no JavaScript or nothing that can be looked through.
-    #[error("The script does not parse: {0}.")]
-    Script(String),
-    /// It is a script that leaves nothing to call.
-    #[error("The script must assign a function to module.exports.")]
-    NoFunction,
-    /// It is made of more parts than a slot has room for.
-    #[error("The component needs more instances, memories or tables than the host provides.")]
-    TooManyParts,
-}
-
-/// Why there is no program.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CompileError {
-    /// The component is no formula that runs.
-    #[error(transparent)]
-    Component(#[from] ComponentError),
-    /// The system gave no memory for it or for compiling it, which says nothing of the code; the cause is for the operator.
-    #[error("there is no memory for the code: {0}")]
-    NoMemory(String),
-    /// A fault of ours; the cause is for the operator.
-    #[error("components cannot be compiled: {0}")]
-    Host(String),
-}
 
 /// A formula, compiled. Cloning shares it.
 #[derive(Clone)]
@@ -155,12 +95,23 @@ impl Runtime {
         code_bytes: usize,
     ) -> Result<Program, CompileError> {
         self.check_world(component)?;
-        let wrong = |error: wasmtime::Error| blamed(&error, ComponentError::WrongWorld);
+        let wrong =
+            |error: wasmtime::Error| blamed(&error, |cause| self.does_not_link(component, cause));
         let linked = self.0.linker.instantiate_pre(component).map_err(wrong)?;
         // The image of its memory is made now, not by the first invocation.
         component.initialize_copy_on_write_image().map_err(|error| fault(&error))?;
         let entry = Entry::new(linked).map(Arc::new).map_err(wrong)?;
         Ok(Program { entry, code_bytes, script: None })
+    }
+
+    fn does_not_link(&self, component: &Component, cause: String) -> ComponentError {
+        let shape = component.component_type();
+        let imports = shape.imports(&self.0.engine).map(|(name, _)| name);
+        let exports = shape.exports(&self.0.engine).map(|(name, _)| name);
+        match imports.chain(exports).find(|name| minor(name) > minor(entry::INTERFACE)) {
+            Some(later) => ComponentError::LaterWorld { built: line(later), cause },
+            None => ComponentError::WrongWorld(cause),
+        }
     }
 
     fn check_world(&self, component: &Component) -> Result<(), ComponentError> {
@@ -265,6 +216,12 @@ fn of_the_world(export: &str) -> bool {
     export.strip_prefix(EXPORT).is_some_and(|rest| rest.starts_with(VERSION))
 }
 
+/// The minor part of the contract's version that something of it names.
+fn minor(name: &str) -> Option<u64> {
+    let (_, version) = name.strip_prefix(PACKAGE)?.split_once('@')?;
+    version.split('.').nth(1)?.parse().ok()
+}
+
 fn check_bytes(component: &[u8]) -> Result<(), ComponentError> {
     if component.len() > COMPONENT_BYTES_MAX {
         return Err(ComponentError::TooLarge);
@@ -290,7 +247,7 @@ pub fn invalid(error: &wasmtime::Error) -> CompileError {
 }
 
 /// What the component is to blame for, unless it was for want of memory.
-fn blamed(error: &wasmtime::Error, blame: fn(String) -> ComponentError) -> CompileError {
+fn blamed(error: &wasmtime::Error, blame: impl Fn(String) -> ComponentError) -> CompileError {
     match fault(error) {
         CompileError::Host(cause) => blame(cause).into(),
         for_want_of_memory => for_want_of_memory,
@@ -303,12 +260,11 @@ pub fn fault(error: &wasmtime::Error) -> CompileError {
     if is_of_the_system(error) { CompileError::NoMemory(cause) } else { CompileError::Host(cause) }
 }
 
-/// The outermost and innermost cause, on one line: they speak of the component's structure only.
+/// All causes from the outermost on, on one line: they speak of the component's structure only.
 pub fn brief(error: &wasmtime::Error) -> String {
-    let outer = error.to_string();
-    let inner = error.root_cause().to_string();
-    let text = if inner == outer { outer } else { format!("{outer}: {inner}") };
-    line(&text)
+    let mut causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+    causes.dedup();
+    line(&causes.join(": "))
 }
 
 /// A text on one line, cut short. Names that a component brings may hold anything, and whoever reads this may read it on a

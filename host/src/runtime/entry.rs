@@ -11,7 +11,7 @@ use wasmtime::{Result, Store, format_err};
 use super::state::{GuestError, Request, Response, State};
 
 /// The interface that formulas export, in the version that is served; one that is compatible is found by it too.
-const INTERFACE: &str = "tokamak:formula/reactor@1.1.0";
+pub const INTERFACE: &str = "tokamak:formula/reactor@1.1.0";
 const FUNCTION: &str = "react";
 
 /// What a run gets.

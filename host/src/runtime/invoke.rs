@@ -18,14 +18,12 @@ use super::memory::{Kept, Memory, Refusal, is_of_the_system};
 use super::script::{Preparing, Script, Work};
 use super::slice::{AfterHost, Slice};
 use super::slots::Slot;
-use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
+use super::state::{HANDLES_MAX, HostFailed, Invocation, Request, State, TooManyCalls};
 use super::{Runtime, response};
 use crate::limits::{HTTP_BODY_BYTES_MAX, RESPONSE_BYTES_MAX};
 
 /// How much a formula burns before others on its thread get their turn: about 0.1 ms.
 const YIELD_FUEL: u64 = 1_000_000;
-/// Handles of the host that a formula may hold.
-const HANDLES_MAX: usize = 1_024;
 /// What a formula may hand its host in one call: twice the largest answer or body that is taken, so that one of a little
 /// more is told apart from one that would fill the host's memory.
 const HANDED_BYTES_MAX: usize = 2 * if RESPONSE_BYTES_MAX > HTTP_BODY_BYTES_MAX {

@@ -1,7 +1,7 @@
 //! The runtime: formulas, each invocation in a sandbox of its own.
 //!
 //! It takes WebAssembly components of the world in `wit/formula.wit`, checks and compiles them, and runs them with
-//! bounded memory, fuel and time. It knows nothing of tenants, tokens, records or HTTP: what a formula may ask of the
+//! bounded memory, fuel and time. It knows nothing of tenants, tokens, records or of how it is asked: what a formula may ask of the
 //! vault comes in as a [`GuestVault`], its way to other hosts as a [`GuestHttp`], and what came of a run goes out as an
 //! [`Outcome`].
 //!

@@ -10,7 +10,7 @@ use super::state::{CustomResponse, Fault, GuestError, Response};
 use crate::limits::{
     CUSTOM_HEADERS_BYTES_MAX, CUSTOM_HEADERS_MAX, RESPONSE_BYTES_MAX, RESPONSE_DEPTH_MAX,
 };
-use crate::model::depth::is_within;
+use crate::model::depth::{is_too_deep, is_within};
 use crate::model::{exact, weight};
 
 /// Standard headers that a formula may set: those that say something about its refusal and no more. Any other is the
@@ -156,8 +156,7 @@ fn may_set(name: &HeaderName) -> bool {
 
 fn json(text: &str, cause: &'static str) -> Result<Value, Failure> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
-        // The parser has a bound of its own, and says so in these words.
-        if error.to_string().starts_with("recursion limit") {
+        if is_too_deep(&error) {
             return bad(TOO_DEEP);
         }
         let (line, column) = exact::place_of(&error, text.as_bytes());

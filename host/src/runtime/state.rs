@@ -48,8 +48,8 @@ use generated::tokamak::formula::{logging, types, vault};
 
 /// Bytes of random numbers in one call.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
-/// Things of the host that a formula may hold at a time.
-const HELD_MAX: usize = 1_024;
+/// Things of the host that a formula may hold at a time, and handles to them.
+pub const HANDLES_MAX: usize = 1_024;
 
 /// The vault that a formula was given.
 pub struct BoundVault(Arc<dyn GuestVault>);
@@ -85,7 +85,7 @@ impl State {
     /// The state of a new instance in a run.
     pub fn new(memory: Memory, slice: Slice) -> Self {
         let mut table = ResourceTable::new();
-        table.set_max_capacity(HELD_MAX);
+        table.set_max_capacity(HANDLES_MAX);
         Self {
             wasi: None,
             table,
@@ -224,6 +224,8 @@ pub async fn on_its_own_stack<T: Send + 'static>(
 
 /// A call of the vault: counted, passed on, its refusal told to the formula. One that acts changes what is there.
 macro_rules! passed_on {
+    (@act $state:ident) => { $state.has_acted = true };
+    (@look $state:ident) => {};
     ($($kind:ident $method:ident($($argument:ident),+) -> $answer:ty;)+) => {
         impl vault::HostSvc for State {
             $(async fn $method(
@@ -235,7 +237,7 @@ macro_rules! passed_on {
                     Ok(vault) => vault,
                     Err(problem) => return Ok(Err(problem)),
                 };
-                self.has_acted |= stringify!($kind) == "act";
+                passed_on!(@$kind self);
                 let call = async move { vault.$method($($argument),+).await };
                 Ok(on_its_own_stack(call).await?.map_err(Problem::from))
             })+

@@ -110,7 +110,8 @@ pub struct Batch {
     pub puts: Vec<Put>,
     /// What is removed.
     pub removals: Vec<Removal>,
-    /// Whether it stores nothing new: what reading and removing write, taken from the disk's last space.
+    /// Whether it may take the disk's last space: what reading and removing write, and what is owed for what was
+    /// done already.
     pub urgent: bool,
     /// Whose it is, where nothing in it tells.
     pub of: Option<TenantId>,

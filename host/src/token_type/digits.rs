@@ -30,7 +30,7 @@ pub(super) enum InvalidData {
     Luhn,
     #[error("fails the checksum of routing numbers")]
     Routing,
-    #[error("must be an integer from {first} to {last}")]
+    #[error("must be a whole number from {first} to {last}")]
     Range { first: u64, last: u64 },
 }
 

@@ -209,8 +209,8 @@ fn numbers_that_are_not() {
 
 #[test]
 fn every_member_is_told_its_fault() {
-    let year = "expiration_year: must be an integer from 1000 to 9999";
-    let month = "expiration_month: must be an integer from 1 to 12";
+    let year = "expiration_year: must be a whole number from 1000 to 9999";
+    let month = "expiration_month: must be a whole number from 1 to 12";
     let code = "cvc: must have 3 to 4 digits";
     for (name, data, expected) in [
         ("card", json!([]), vec![": must be an object"]),

@@ -22,7 +22,7 @@ use crate::store::Kind;
 /// Who acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actor {
-    /// The application's id, if it is one.
+    /// Its id, if it is an application or a session.
     pub id: Option<Uuid>,
     /// What it is; nothing, if the server does it by itself.
     pub kind: Option<ActorType>,

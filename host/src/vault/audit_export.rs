@@ -158,8 +158,8 @@ impl Vault {
             let log = TenantsLog { vault: self, tenant, first, last, filter, portion, window };
             match log.export(give).await {
                 // Whoever asks for all still gets what the others have.
-                Err(Error::Unauthenticated) if filter.tenant.is_none() => {}
-                Err(Error::Unauthenticated) => {
+                Err(Error::TenantGone) if filter.tenant.is_none() => {}
+                Err(Error::TenantGone) => {
                     return Err(Error::Conflict(
                         "The tenant was erased meanwhile: nothing of its log can be read any more.",
                     ));

@@ -22,7 +22,7 @@ use super::kept_application::KeptApplication;
 use super::record::{Entity, from_record};
 use super::steady::is_beyond;
 use super::{Error, Vault};
-use crate::crypto::api_key::{ApiKey, KeyHash};
+use crate::crypto::api_key::{ApiKey, KeyHash, SESSION_TAG};
 use crate::limits::SESSION_MS_MAX;
 use crate::model::application::Application;
 use crate::model::id::TenantId;
@@ -200,7 +200,7 @@ impl Vault {
     /// Finds out who holds a key. Missing, unknown, revoked and expired keys are told apart to nobody.
     pub async fn authenticate(&self, key: Option<ApiKey>) -> Result<Authenticated, Error> {
         let found = self.holder_of(key).await;
-        if matches!(found, Err(Error::Unauthenticated)) {
+        if found.as_ref().is_err_and(Error::is_unauthenticated) {
             // Nobody's attempt belongs into no tenant's log.
             self.0.denials.count_unknown_key();
         }
@@ -271,9 +271,11 @@ impl Vault {
             return Err(Error::Unauthenticated);
         }
         let hash = key.hash(self.0.keyring.pepper());
-        let caller = match self.0.callers.recall(hash) {
-            Some(caller) => caller,
-            None => self.look_up(hash, key.tag() == "ses").await?.ok_or(Error::Unauthenticated)?,
+        let caller = if let Some(caller) = self.0.callers.recall(hash) {
+            caller
+        } else {
+            let is_session = key.tag() == SESSION_TAG;
+            self.look_up(hash, is_session).await?.ok_or(Error::Unauthenticated)?
         };
         if caller.has_ended(self.now()) {
             return Err(Error::Unauthenticated);

@@ -205,7 +205,7 @@ impl Vault {
         for summary in self.0.denials.end(self.now().0, until_now) {
             match self.log(summary.tenant, summary.actor, vec![summary.event()]).await {
                 // A tenant that was erased meanwhile has no log.
-                Ok(()) | Err(Error::Unauthenticated) => {}
+                Ok(()) | Err(Error::TenantGone) => {}
                 Err(error) => {
                     self.0.denials.count_unlogged(summary, self.now().0);
                     ended = Err(error);

@@ -1,4 +1,4 @@
-//! What can go wrong in the vault, independent of any transport.
+//! What can go wrong in the vault, with the status and the title that the contract gives it over any transport.
 //!
 //! Texts are fixed or made of names the caller wrote; causes of faults of ours are logged where they arise and do
 //! not travel.
@@ -24,6 +24,9 @@ pub enum Error {
     /// 401: no valid key.
     #[error("The API key is missing, unknown, revoked or expired.")]
     Unauthenticated,
+    /// 401: the tenant was erased, so its keys are nobody's any more.
+    #[error("{}", Self::Unauthenticated)]
+    TenantGone,
     /// 401: whoever asked for a run ended before it did.
     #[error("The application or session that asked for the run has ended.")]
     AskerEnded,
@@ -44,6 +47,12 @@ pub enum Error {
     /// 409: the request contradicts what is there.
     #[error("{0}")]
     Conflict(&'static str),
+    /// 409: what a formula runs was replaced since the formula was read.
+    #[error("The formula's component or script was just replaced.")]
+    Replaced,
+    /// 409: the application that a reactor acts as has ended.
+    #[error("The reactor's application has ended.")]
+    ApplicationEnded,
     /// 409: a token has the id that a new one was to have, or two new ones were to have it.
     #[error("{0}")]
     IdTaken(String),
@@ -75,6 +84,11 @@ impl Error {
             Self::Run(error) => error.is_ours(),
             _ => false,
         }
+    }
+
+    /// Whether the caller's key is nobody's, or no longer.
+    pub fn is_unauthenticated(&self) -> bool {
+        matches!(self, Self::Unauthenticated | Self::TenantGone)
     }
 
     /// One fault at one member.
@@ -180,7 +194,7 @@ impl From<StoreError> for Error {
                 Self::Conflict("An entity with this id exists already.")
             }
             StoreError::Conflict { .. } => {
-                Self::Conflict("The entity was changed by another request at the same time.")
+                Self::Conflict("Other requests changed the entity at the same time.")
             }
             // Nothing was asked for that is stored.
             cause @ StoreError::NoRoomToCopy(_) => Self::Unavailable(cause.into()),
@@ -238,10 +252,12 @@ impl Error {
     fn status_and_title(&self) -> (u16, &'static str) {
         match self {
             Self::Invalid(_) => (400, "Bad Request"),
-            Self::Unauthenticated | Self::AskerEnded => (401, "Unauthorized"),
+            Self::Unauthenticated | Self::TenantGone | Self::AskerEnded => (401, "Unauthorized"),
             Self::Forbidden { .. } | Self::NotAllowed(_) => (403, "Forbidden"),
             Self::NotFound(_) => (404, "Not Found"),
-            Self::Conflict(_) | Self::IdTaken(_) => (409, "Conflict"),
+            Self::Conflict(_) | Self::IdTaken(_) | Self::Replaced | Self::ApplicationEnded => {
+                (409, "Conflict")
+            }
             Self::NotRunnable(_) | Self::KeyReused => (422, "Unprocessable Content"),
             Self::Busy(_) => (429, "Too Many Requests"),
             Self::Run(run) => run.status_and_title(),

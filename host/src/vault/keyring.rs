@@ -184,7 +184,7 @@ impl Keyring {
                 Some((tenant, keys)) if *tenant == record.tenant => keys,
                 _ => {
                     if self.erased.read().contains(&record.tenant) {
-                        return Err(Error::Unauthenticated);
+                        return Err(Error::TenantGone);
                     }
                     let keys = self.tenants.read().get(&record.tenant).cloned();
                     &last.insert((record.tenant, keys)).1
@@ -240,12 +240,12 @@ impl Vault {
         let gate = keyring.gate(tenant);
         let _open = gate.read().await;
         if keyring.erased.read().contains(&tenant) {
-            return Err(Error::Unauthenticated);
+            return Err(Error::TenantGone);
         }
         let Some((_, keys)) = self.stored_keys(tenant).await? else {
             // Whoever belongs to a tenant without keys is nobody any more.
             let system = tenant == SYSTEM_TENANT;
-            return Err(if system { Error::NotFound("tenant") } else { Error::Unauthenticated });
+            return Err(if system { Error::NotFound("tenant") } else { Error::TenantGone });
         };
         Ok(Arc::clone(keyring.tenants.write().entry(tenant).or_insert_with(|| Arc::new(keys))))
     }

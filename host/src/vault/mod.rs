@@ -2,7 +2,8 @@
 //!
 //! One file per group of operations. Every operation takes a [`Permit`] as evidence that its caller may, or, where no
 //! permission is asked for, an [`Authenticated`] as evidence of who it is; the tenant comes from there and from nowhere
-//! else. Operations return views, which alone serialise. Nothing here knows HTTP, the store's engine or the sandbox's.
+//! else. Operations return views, which alone serialise. Nothing here knows the store's engine or the sandbox's, and of
+//! HTTP only what is part of the contract: an error's status, and where what was made is found.
 //!
 //! This file holds what all operations share; [`find`] reads entities, and [`change`] commits them with their log entries.
 //! To add an operation: a method in the file of its entity that takes a permit, a row in `http::routes`.

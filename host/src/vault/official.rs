@@ -14,7 +14,7 @@ use crate::model::formula::{
     Formula, FormulaLimits, FormulaStatus, FormulaType, Language, Undeclared,
 };
 use crate::model::id::FormulaId;
-use crate::model::parameter::{self, Kinds};
+use crate::model::parameter::{self, DeclarationList};
 use crate::model::time::Timestamp;
 
 include!(concat!(env!("OUT_DIR"), "/official.rs"));
@@ -95,8 +95,8 @@ fn read(shipped: &ShippedFormula) -> Result<Official, String> {
         description: Some(manifest.description),
         icon: manifest.icon,
         language: Language::Wasm,
-        configuration: parameters(&manifest.configuration, Kinds::Configuration)?,
-        request_parameters: parameters(&manifest.request_parameters, Kinds::Request)?,
+        configuration: parameters(&manifest.configuration, DeclarationList::Configuration)?,
+        request_parameters: parameters(&manifest.request_parameters, DeclarationList::Request)?,
         undeclared_arguments: manifest.undeclared_arguments,
         allowed_hosts: manifest.allowed_hosts,
         limits: manifest.limits.unwrap_or(default_limits),

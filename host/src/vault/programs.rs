@@ -281,7 +281,7 @@ impl Vault {
         // The component may have been replaced since its digest was read. What is kept under a digest is what has it:
         // other formulas, of other tenants too, run by it.
         if sha256_hex(&bytes) != digest {
-            return Err(Error::Conflict("The formula's component was just replaced."));
+            return Err(Error::Replaced);
         }
         let compiling = filling.compile(bytes, purpose);
         tokio::spawn(compiling.in_current_span()).await.map_err(Error::internal)?

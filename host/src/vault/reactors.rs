@@ -245,7 +245,7 @@ impl Vault {
             found => found?,
         };
         let acts_as = self.reactors_application(&stored.entity).await;
-        if definition.application_is_absent && matches!(acts_as, Err(Error::Conflict(_))) {
+        if definition.application_is_absent && matches!(acts_as, Err(Error::ApplicationEnded)) {
             // It is shown without one, and saved so it would run with every caller's own rights.
             faults.add("application", "has ended: name another one, or null for none");
         }

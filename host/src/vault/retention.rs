@@ -42,7 +42,7 @@ impl Vault {
     pub(super) async fn sweep_log(&self, tenant: TenantId) -> Result<usize, Error> {
         let days = self.0.retention.0.load(Ordering::Relaxed);
         let Some(before_ms) = self.log_ends() else { return Ok(0) };
-        if !self.may_remove_ended()? {
+        if !self.clock_is_believed()? {
             return Ok(0);
         }
         let (mut removed, mut lost) = (0, 0);

@@ -34,7 +34,7 @@ impl Vault {
                 return Ok(done);
             }
         }
-        Err(Error::Conflict("The entity was changed by other requests at the same time."))
+        Err(Error::Conflict("Other requests changed the entity at the same time."))
     }
 
     /// Waits a random while, so that those who lost together do not all meet again.

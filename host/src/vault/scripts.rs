@@ -66,7 +66,7 @@ impl Scripts {
 
 impl Vault {
     /// The program that a formula is run by: its own, or the one of all scripts with its script.
-    /// [`Error::Conflict`] when that was replaced since the formula was read.
+    /// [`Error::Replaced`] when that was replaced since the formula was read.
     pub(super) async fn program_of(
         &self,
         tenant: TenantId,
@@ -109,7 +109,7 @@ impl Vault {
         let bytes = self.component(tenant, formula.id).await?;
         // As with components: what is kept under a digest is what has it.
         if sha256_hex(&bytes) != *digest {
-            return Err(Error::Conflict("The formula's script was just replaced."));
+            return Err(Error::Replaced);
         }
         let text = String::from_utf8(bytes).map_err(Error::internal)?;
         let script = Script::new(text.into());

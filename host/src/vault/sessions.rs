@@ -69,7 +69,7 @@ struct Granted {
 pub struct NewSession {
     /// The key, for the header `SVC-API-KEY`. The answer to a repeated request does not show it again.
     #[schema(value_type = String, required = false)]
-    #[serde(serialize_with = "expose")]
+    #[serde(serialize_with = "ApiKey::in_clear")]
     pub session_key: ApiKey,
     /// What a private application authorizes the session by; it works once, and is shown once as well.
     #[schema(value_type = String, required = false)]
@@ -115,10 +115,6 @@ pub struct AuthorizeSession {
     #[schema(value_type = Option<String>, pattern = "^[0-9]")]
     #[serde(default)]
     expires_at: Member<String>,
-}
-
-fn expose<S: serde::Serializer>(key: &ApiKey, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(key.expose())
 }
 
 impl Entity for Session {

@@ -35,13 +35,12 @@ use super::record::{Entity, from_json_text, from_record, json_text, kind};
 use super::sealed_keys::SYSTEM_TENANT;
 use super::{Error, Vault};
 use crate::crypto::wiped::Wiped;
-use crate::model::time::Timestamp;
+use crate::model::time::{self, Timestamp};
 use crate::store::{Expect, Kind};
 
-const MINUTE_MS: i128 = 60 * 1000;
-const DAY_MS: i128 = 24 * 60 * MINUTE_MS;
+const DAY_MS: i128 = time::DAY_MS as i128;
 /// How much the time of day may gain.
-const AHEAD_MS_MAX: i128 = 15 * MINUTE_MS;
+const AHEAD_MS_MAX: i128 = 15 * 60 * 1000;
 /// How long one that gained more has to go on steadily.
 const STEADY_MS: i128 = DAY_MS;
 /// How long a vault may have been out of use.
@@ -225,8 +224,8 @@ impl Known {
 }
 
 impl Vault {
-    /// Whether what has ended by the time of day may be removed for good.
-    pub(super) fn may_remove_ended(&self) -> Result<bool, Error> {
+    /// Whether the time of day is believed, so that what has ended by it may be removed for good.
+    pub(super) fn clock_is_believed(&self) -> Result<bool, Error> {
         let noted_ms = self.0.steady.noted_ms.load(Ordering::Acquire);
         let last_ms = || {
             if noted_ms > 0 {
@@ -256,7 +255,7 @@ impl Vault {
     /// Notes the time if it is believed, and else for how long it has been steady.
     pub(super) async fn note_time(&self) -> Result<(), Error> {
         let (steady, now, passed_ms) = (&self.0.steady, self.now(), self.0.clock.passed_ms());
-        let note = if self.may_remove_ended()? {
+        let note = if self.clock_is_believed()? {
             Some(BelievedTime { at: now, doubted: None })
                 .filter(|_| steady.may_note(now.0, passed_ms))
         } else {

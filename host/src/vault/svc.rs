@@ -14,10 +14,11 @@ use serde_json::{Map, Value};
 use super::apart::apart;
 use super::authentication::{Authenticated, asked_by};
 use super::permit::Permit;
-use super::tokenize::check_depth;
+use super::tokenize::{check_depth, too_deep};
 use super::tokens::{ListTokens, TokenFilter, TokenPage};
 use super::{Error, PageRequest, Vault, sharing};
 use crate::limits::REQUEST_BODY_BYTES_MAX;
+use crate::model::depth::is_too_deep;
 use crate::model::faults::Faults;
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Grant;
@@ -199,11 +200,14 @@ fn read_json(text: &str, is_read: impl Fn(&str) -> bool) -> Result<(Value, Fault
             format!("must have at most {REQUEST_BODY_BYTES_MAX} bytes"),
         ));
     }
-    let place = |error: serde_json::Error| {
+    let unread = |error: serde_json::Error| {
+        if is_too_deep(&error) {
+            return too_deep();
+        }
         let (line, column) = exact::place_of(&error, text.as_bytes());
         Error::invalid("", format!("is no JSON at line {line}, column {column}"))
     };
-    let value = exact::parse(text.as_bytes()).map_err(place)?;
+    let value = exact::parse(text.as_bytes()).map_err(unread)?;
     check_depth(&value)?;
     Ok((value, exact::check(text.as_bytes(), is_read).err().unwrap_or_default()))
 }
@@ -252,6 +256,7 @@ mod tests {
             ),
             ("{\"size\":1e400,\n x", vec![""]),
             (&"[".repeat(1_000), vec![""]),
+            (&(r#"{"type":"#.to_owned() + &"[".repeat(100) + &"]".repeat(100) + "}"), vec![""]),
         ] {
             assert_eq!(faults(text), expected, "{text}");
         }

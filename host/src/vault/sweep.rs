@@ -53,7 +53,7 @@ impl Vault {
             match self.sweep_tenant(tenant.id).await {
                 Ok(removed) => swept += removed,
                 // Erased meanwhile.
-                Err(Error::Unauthenticated) => {}
+                Err(Error::TenantGone) => {}
                 Err(error) => failed = Some(error),
             }
         }
@@ -114,7 +114,7 @@ impl Vault {
     /// all that has ended does, and the others are refused.
     pub(super) async fn make_way(&self, tenant: TenantId, id: &str) -> Result<(), Error> {
         self.sweep_tokens_of(tenant, &[id]).await?;
-        if self.may_remove_ended()? {
+        if self.clock_is_believed()? {
             return Ok(());
         }
         let itself = Filter::Ids(vec![id.to_owned()]);
@@ -208,7 +208,7 @@ impl Vault {
         (field, longest_ms, is_due): (Field, u64, impl Fn(&E, u64) -> bool),
         sweep: impl Fn(&mut Change, Stored<E>) -> Result<Option<Event>, Error>,
     ) -> Result<usize, Error> {
-        if !self.may_remove_ended()? {
+        if !self.clock_is_believed()? {
             return Ok(0);
         }
         // Read once: what is found by one time may not be due by another.

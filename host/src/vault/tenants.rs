@@ -352,7 +352,8 @@ impl UpdateTenant {
                     let given = faults.take(&path, u32::from_json(value));
                     let given = given.unwrap_or(CVC_RETENTION_MINUTES_DEFAULT);
                     if !(1..=CVC_RETENTION_MINUTES_MAX).contains(&given) {
-                        let range = format!("must be from 1 to {CVC_RETENTION_MINUTES_MAX}");
+                        let range =
+                            format!("must be a whole number from 1 to {CVC_RETENTION_MINUTES_MAX}");
                         faults.add(&path, range);
                     }
                     settings.cvc_retention_minutes = given;

@@ -299,10 +299,12 @@ impl Found {
 
 /// Refuses what a record could not keep.
 pub fn check_depth(value: &Value) -> Result<(), Error> {
-    if is_within(value, JSON_DEPTH_MAX) {
-        return Ok(());
-    }
-    Err(Error::invalid("", format!("must not be nested more than {JSON_DEPTH_MAX} levels deep")))
+    if is_within(value, JSON_DEPTH_MAX) { Ok(()) } else { Err(too_deep()) }
+}
+
+/// What is wrong with a value that is nested too deep.
+pub fn too_deep() -> Error {
+    Error::invalid("", format!("must not be nested more than {JSON_DEPTH_MAX} levels deep"))
 }
 
 fn is_token(members: &serde_json::Map<String, Value>) -> bool {

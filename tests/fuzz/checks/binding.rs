@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokamak::binding::{bind, configure};
 use tokamak::model::faults::Faults;
 use tokamak::model::formula::Undeclared;
-use tokamak::model::parameter::{Kinds, Parameter, ParameterType, parse_list, validate};
+use tokamak::model::parameter::{DeclarationList, Parameter, ParameterType, parse_list, validate};
 
 use super::timely;
 
@@ -25,10 +25,11 @@ pub fn check(input: &str) {
 }
 
 fn arguments(list: &Value, args: &Value) {
-    let Ok(parameters) = timely("reading a list", || parse_list(list, Kinds::Request)) else {
+    let Ok(parameters) = timely("reading a list", || parse_list(list, DeclarationList::Request))
+    else {
         return;
     };
-    assert!(validate(&parameters, Kinds::Request).is_ok());
+    assert!(validate(&parameters, DeclarationList::Request).is_ok());
     for undeclared in [Undeclared::Forward, Undeclared::Drop] {
         let bound = timely("binding", || bind(Some(args.clone()), &parameters, undeclared));
         match bound {
@@ -67,7 +68,8 @@ fn leads(parameter: &Parameter, name: &str) -> bool {
 }
 
 fn configuration(list: &Value, values: &Value) {
-    let Ok(entries) = timely("reading a list", || parse_list(list, Kinds::Configuration)) else {
+    let Ok(entries) = timely("reading a list", || parse_list(list, DeclarationList::Configuration))
+    else {
         return;
     };
     match timely("configuring", || configure(values, &entries)) {

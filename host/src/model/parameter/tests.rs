@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Kinds, Parameter, ParameterType, parse_list, validate};
+use super::{DeclarationList, Parameter, ParameterType, parse_list, validate};
 use crate::limits::{DESCRIPTION_CHARS_MAX, FORMULA_PARAMETERS_MAX};
 
 /// The faults of a list, one `path: messages` each.
-fn faults(list: &Value, kind: Kinds) -> Vec<String> {
+fn faults(list: &Value, kind: DeclarationList) -> Vec<String> {
     let faults = parse_list(list, kind).unwrap_err().into_map();
     faults.iter().map(|(path, messages)| format!("{path}: {}", messages.join(", "))).collect()
 }
@@ -19,12 +19,12 @@ fn a_list_is_read_and_written() {
         {"name": "count", "type": "number", "optional": false},
         {"name": "dry run", "type": "boolean", "optional": false},
     ]);
-    let parameters = parse_list(&list, Kinds::Request).unwrap();
+    let parameters = parse_list(&list, DeclarationList::Request).unwrap();
     assert_eq!(parameters[1].description.as_deref(), Some("As printed"));
     assert!(parameters[1].optional && !parameters[0].optional);
     assert_eq!(serde_json::to_value(&parameters).unwrap(), list);
     assert_eq!(serde_json::from_value::<Vec<Parameter>>(list).unwrap(), parameters);
-    assert!(validate(&parameters, Kinds::Request).is_ok());
+    assert!(validate(&parameters, DeclarationList::Request).is_ok());
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn what_may_be_left_out() {
         kind: ParameterType::Number,
         optional: false,
     };
-    assert_eq!(parse_list(&list, Kinds::Configuration).unwrap(), [expected]);
-    assert_eq!(parse_list(&Value::Null, Kinds::Request).unwrap(), []);
-    assert_eq!(parse_list(&json!([]), Kinds::Configuration).unwrap(), []);
+    assert_eq!(parse_list(&list, DeclarationList::Configuration).unwrap(), [expected]);
+    assert_eq!(parse_list(&Value::Null, DeclarationList::Request).unwrap(), []);
+    assert_eq!(parse_list(&json!([]), DeclarationList::Configuration).unwrap(), []);
     let short: Parameter = serde_json::from_value(json!({"name": "a", "type": "array"})).unwrap();
     assert!(!short.optional && short.description.is_none());
 }
@@ -56,13 +56,13 @@ fn every_fault_is_listed() {
     ]);
     let types = "must be one of string, number, boolean, object, array";
     assert_eq!(
-        faults(&list, Kinds::Request),
+        faults(&list, DeclarationList::Request),
         [
             "[0].name: is required".to_owned(),
             format!("[0].type: {types}"),
             "[1].description: must be a string".to_owned(),
             "[1].name: must be a string".to_owned(),
-            "[1].optional: must be a boolean".to_owned(),
+            "[1].optional: must be true or false".to_owned(),
             format!("[1].type: {types}"),
             "[2]: must be an object".to_owned(),
             "[4].name: is declared more than once".to_owned(),
@@ -70,7 +70,7 @@ fn every_fault_is_listed() {
         ]
     );
     for not_a_list in [json!({}), json!("a"), json!(1), json!(true)] {
-        assert_eq!(faults(&not_a_list, Kinds::Request), [": must be an array"]);
+        assert_eq!(faults(&not_a_list, DeclarationList::Request), [": must be an array"]);
     }
 }
 
@@ -87,12 +87,12 @@ fn a_faulty_member_of_a_declaration_hides_nothing_that_is_wrong_with_another() {
             entry[member] = value.clone();
             entry
         };
-        let paths = |list: &Value, kind: Kinds| -> Vec<String> {
+        let paths = |list: &Value, kind: DeclarationList| -> Vec<String> {
             parse_list(list, kind).unwrap_err().into_map().into_keys().collect()
         };
         let faulty = |name: &str| declared(name, member, &value);
         let right = |name: &str| declared(name, "type", &json!("string"));
-        for kind in [Kinds::Request, Kinds::Configuration] {
+        for kind in [DeclarationList::Request, DeclarationList::Configuration] {
             // The same name again, before and after the faulty one.
             let twice = [format!("[0].{member}"), "[1].name".to_owned()];
             assert_eq!(paths(&json!([faulty("a"), right("a")]), kind), twice, "{member}");
@@ -106,24 +106,28 @@ fn a_faulty_member_of_a_declaration_hides_nothing_that_is_wrong_with_another() {
         }
         // Other parameters lie within the first one.
         let within = ["[0].type".to_owned(), format!("[1].{member}")];
-        assert_eq!(paths(&json!([right("a"), faulty("a.b")]), Kinds::Request), within, "{member}");
+        assert_eq!(
+            paths(&json!([right("a"), faulty("a.b")]), DeclarationList::Request),
+            within,
+            "{member}"
+        );
     }
     let long = json!([{"type": "string", "description": "x".repeat(DESCRIPTION_CHARS_MAX + 1)}]);
     let length = format!("[0].description: must have at most {DESCRIPTION_CHARS_MAX} characters");
     let expected = [length, "[0].name: is required".to_owned()];
-    assert_eq!(faults(&long, Kinds::Request), expected);
+    assert_eq!(faults(&long, DeclarationList::Request), expected);
     // What is not there is not declared twice, and what has no type need not be an object.
     let list = json!([{"type": "string"}, {"type": "string"}, {"name": "a"},
         {"name": "a.b", "type": "string"}]);
     let expected = ["[0].name: is required", "[1].name: is required", "[2].type: is required"];
-    assert_eq!(faults(&list, Kinds::Request), expected);
+    assert_eq!(faults(&list, DeclarationList::Request), expected);
 }
 
 #[test]
 fn names() {
     let segments = "[0].name: must have a name before, between and after its dots";
     let length = "[0].name: must have at most 200 characters";
-    let request = Kinds::Request;
+    let request = DeclarationList::Request;
     for (name, fault) in [
         ("", "[0].name: must not be empty"),
         (".", segments),
@@ -140,7 +144,7 @@ fn names() {
     }
     // Configuration is flat: a dot is a character like any other.
     let flat = json!([{"name": ".a.", "type": "string"}, {"name": ".a..b", "type": "string"}]);
-    assert!(parse_list(&flat, Kinds::Configuration).is_ok());
+    assert!(parse_list(&flat, DeclarationList::Configuration).is_ok());
 }
 
 #[test]
@@ -153,13 +157,13 @@ fn a_parameter_that_others_lie_within_is_an_object() {
             {"name": "users", "type": "string"},
         ])
     };
-    assert!(parse_list(&nested("object"), Kinds::Request).is_ok());
+    assert!(parse_list(&nested("object"), DeclarationList::Request).is_ok());
     for kind in ["string", "number", "boolean", "array"] {
         let fault = "[1].type: must be object, because other parameters lie within it";
-        assert_eq!(faults(&nested(kind), Kinds::Request), [fault]);
+        assert_eq!(faults(&nested(kind), DeclarationList::Request), [fault]);
     }
     let flat = json!([{"name": "a", "type": "string"}, {"name": "a.b", "type": "string"}]);
-    assert!(parse_list(&flat, Kinds::Configuration).is_ok());
+    assert!(parse_list(&flat, DeclarationList::Configuration).is_ok());
 }
 
 #[test]
@@ -167,10 +171,10 @@ fn configuration_holds_scalars_only() {
     for kind in ["object", "array"] {
         let list = json!([{"name": "a", "type": kind}]);
         let fault = "[0].type: must be one of string, number, boolean";
-        assert_eq!(faults(&list, Kinds::Configuration), [fault]);
+        assert_eq!(faults(&list, DeclarationList::Configuration), [fault]);
         // The same when it came in as Rust values.
-        let parameters = parse_list(&list, Kinds::Request).unwrap();
-        assert!(validate(&parameters, Kinds::Configuration).is_err());
+        let parameters = parse_list(&list, DeclarationList::Request).unwrap();
+        assert!(validate(&parameters, DeclarationList::Configuration).is_err());
     }
 }
 
@@ -181,22 +185,22 @@ fn sizes() {
             (0..count).map(|index| json!({"name": format!("p{index}"), "type": "string"}));
         Value::Array(entries.collect())
     };
-    let parameters = parse_list(&list(FORMULA_PARAMETERS_MAX), Kinds::Request).unwrap();
+    let parameters = parse_list(&list(FORMULA_PARAMETERS_MAX), DeclarationList::Request).unwrap();
     let fault = ": must have at most 200 entries";
-    assert_eq!(faults(&list(FORMULA_PARAMETERS_MAX + 1), Kinds::Request), [fault]);
+    assert_eq!(faults(&list(FORMULA_PARAMETERS_MAX + 1), DeclarationList::Request), [fault]);
     let too_many = [parameters.as_slice(), &parameters[..1]].concat();
-    assert!(validate(&too_many, Kinds::Request).is_err());
+    assert!(validate(&too_many, DeclarationList::Request).is_err());
 
     let described =
         |chars: usize| json!([{"name": "a", "type": "string", "description": "é".repeat(chars)}]);
-    assert!(parse_list(&described(DESCRIPTION_CHARS_MAX), Kinds::Request).is_ok());
+    assert!(parse_list(&described(DESCRIPTION_CHARS_MAX), DeclarationList::Request).is_ok());
     let fault = "[0].description: must have at most 4000 characters";
-    assert_eq!(faults(&described(DESCRIPTION_CHARS_MAX + 1), Kinds::Request), [fault]);
+    assert_eq!(faults(&described(DESCRIPTION_CHARS_MAX + 1), DeclarationList::Request), [fault]);
 }
 
 #[test]
 fn names_of_types_are_their_json() {
-    for kind in Kinds::Request.types() {
+    for kind in DeclarationList::Request.types() {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.to_string());
     }
 }
@@ -209,7 +213,7 @@ proptest! {
     ) {
         let kind = if object { "object" } else { "string" };
         let entries = names.iter().map(|name| json!({"name": name, "type": kind}));
-        for list in [Kinds::Request, Kinds::Configuration] {
+        for list in [DeclarationList::Request, DeclarationList::Configuration] {
             match parse_list(&Value::Array(entries.clone().collect()), list) {
                 Ok(parameters) => prop_assert!(validate(&parameters, list).is_ok()),
                 Err(faults) => prop_assert!(!faults.is_empty()),

@@ -19,8 +19,9 @@ use crate::store::StoreError;
 
 /// Bytes of rows that are copied between two groups, about.
 pub const PORTION_BYTES: usize = 128 << 10;
-/// Bytes after which the copy is synced, so that the last sync finds little to do.
-const SYNCED_BYTES: usize = 4 << 20;
+/// Bytes after which what was written is synced, so that the last sync finds little to do; see [`super::log`] for why
+/// not less often.
+pub const SYNCED_BYTES: usize = 4 << 20;
 /// How long a sync is waited for between two looks at what else there is to do.
 const SYNC_LOOK: Duration = Duration::from_millis(1);
 

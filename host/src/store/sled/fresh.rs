@@ -5,14 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::changes::Rows;
-use super::copy::{PORTION_BYTES, Unwritten};
+use super::copy::{PORTION_BYTES, SYNCED_BYTES, Unwritten};
 use super::failure::refused_at;
 use super::folder::{lock, open_database, sync_settings};
 use super::log::Log;
 use crate::store::{Row, StoreError};
-
-/// Bytes after which what was written is synced; see [`super::log`] for why not less often.
-const SYNCED_BYTES: usize = 4 << 20;
 
 /// A store that is being made, in a folder of its own.
 pub struct Fresh {

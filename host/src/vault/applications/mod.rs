@@ -42,12 +42,8 @@ pub struct ApplicationWithKey {
     pub application: Application,
     /// The key, for the header `SVC-API-KEY`. The answer to a repeated request does not show it again.
     #[schema(value_type = String, required = false)]
-    #[serde(serialize_with = "expose")]
+    #[serde(serialize_with = "ApiKey::in_clear")]
     pub key: ApiKey,
-}
-
-fn expose<S: serde::Serializer>(key: &ApiKey, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(key.expose())
 }
 
 impl Vault {

@@ -196,7 +196,7 @@ fn read_rule(
     let priority = body.priority.required("priority", faults);
     if let Some(priority) = priority {
         if !(1..=PRIORITY_MAX).contains(&priority) {
-            faults.add("priority", format!("must be from 1 to {PRIORITY_MAX}"));
+            faults.add("priority", format!("must be a whole number from 1 to {PRIORITY_MAX}"));
         } else if !priorities.insert(priority) {
             faults.add("priority", "is another rule's priority too");
         }

@@ -188,10 +188,16 @@ impl WriteFormula {
                 }
             }
         };
-        let configuration =
-            parameters("configuration", self.configuration, parameter::Kinds::Configuration);
-        let request_parameters =
-            parameters("request_parameters", self.request_parameters, parameter::Kinds::Request);
+        let configuration = parameters(
+            "configuration",
+            self.configuration,
+            parameter::DeclarationList::Configuration,
+        );
+        let request_parameters = parameters(
+            "request_parameters",
+            self.request_parameters,
+            parameter::DeclarationList::Request,
+        );
         let undeclared = self.undeclared_arguments.optional("undeclared_arguments", &mut faults);
         let undeclared_arguments = read_undeclared(undeclared.as_deref(), &mut faults);
         let hosts = self.allowed_hosts.optional("allowed_hosts", &mut faults);

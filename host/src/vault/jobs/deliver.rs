@@ -72,7 +72,7 @@ impl Vault {
         stored: Stored<Delivery>,
     ) -> Result<(), Error> {
         let Stored { entity: mut delivery, version } = stored;
-        delivery.put_off(self.now(), !self.may_remove_ended()?);
+        delivery.put_off(self.now(), !self.clock_is_believed()?);
         let mut change = self.change(tenant).await?;
         change.put(&delivery, Expect::Version(version))?;
         let committed = change.try_commit(Actor::SERVER, Vec::new()).await?;
@@ -97,14 +97,14 @@ impl Vault {
             }
             let Stored { entity: mut delivery, version } = current;
             if delivery.requeued == requeued {
-                delivery.tried(answered, self.now(), !self.may_remove_ended()?);
+                delivery.tried(answered, self.now(), !self.clock_is_believed()?);
             } else {
                 // Somebody queued it again meanwhile: that stands, beside this try.
                 delivery.tried_before(answered);
             }
             let mut change = match self.change(tenant).await {
                 // The tenant is erased, and all that is told of it with it.
-                Err(Error::Unauthenticated) => return Ok(()),
+                Err(Error::TenantGone) => return Ok(()),
                 change => change?,
             };
             change.put(&delivery, Expect::Version(version))?;

@@ -153,7 +153,7 @@ impl Vault {
         in_hand: &InHand,
     ) -> Result<(Vec<(Stored<Delivery>, Pace)>, bool), Error> {
         let keys = self.keys(tenant).await?;
-        let due = due_at(self.now(), !self.may_remove_ended()?);
+        let due = due_at(self.now(), !self.clock_is_believed()?);
         let receivers = &self.0.queue.receivers;
         let mut places = Places::of(tenant, receivers.of(tenant), in_hand);
         let own = in_hand.deliveries().filter(|(other, ..)| *other == tenant);

@@ -107,7 +107,7 @@ impl Vault {
         }
         match turn {
             // Or its tenant is erased, and all that is told of it with it.
-            Ok(Turn::Taken) | Err(Error::Unauthenticated) => self.0.queue.is_over(tenant, id),
+            Ok(Turn::Taken) | Err(Error::TenantGone) => self.0.queue.is_over(tenant, id),
             Ok(Turn::Passed | Turn::NoMemory) => {}
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
@@ -327,8 +327,7 @@ impl Vault {
             let formula = self.formula(tenant, reactor.formula_id).await?;
             match self.program_of(tenant, &formula).await {
                 Ok(_) => return Ok(formula),
-                // It was just replaced.
-                Err(Error::Conflict(_)) => {}
+                Err(Error::Replaced) => {}
                 Err(error) => return Err(error),
             }
             tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
@@ -363,7 +362,7 @@ impl Vault {
     /// Ends a job that something stands in the way of. While the clock is in doubt that may be the clock alone, by which the
     /// caller or a token has ended, and the job waits until it is known.
     async fn refuse(&self, job: &Stored<Job>, error: &Error) -> Result<(), Error> {
-        if self.may_remove_ended()? {
+        if self.clock_is_believed()? {
             return self.end_unrun(job, error).await;
         }
         let Job { id, tenant_id, .. } = &job.entity;

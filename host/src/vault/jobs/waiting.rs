@@ -17,7 +17,7 @@ impl Vault {
         for tenant in self.tenants().await? {
             let of = match self.waiting_of(tenant.id).await {
                 // Erased meanwhile.
-                Err(Error::Unauthenticated) => continue,
+                Err(Error::TenantGone) => continue,
                 of => of?,
             };
             waiting.jobs_queued += of.jobs_queued;

@@ -37,7 +37,7 @@ impl Vault {
     /// Ends what an earlier process left running, and begins to work on what waits.
     pub fn start_workers(&self) -> Workers {
         // What the clock says before anything of it is gone by, so that it is seen when it is set.
-        if let Err(error) = self.may_remove_ended() {
+        if let Err(error) = self.clock_is_believed() {
             tracing::warn!(%error, "the clock cannot be compared with the log");
         }
         let vault = self.clone();
@@ -72,7 +72,7 @@ impl Vault {
                 _ = ticks.tick() => {
                     queue.look_again(TENANTS_LOOKED_AT);
                     if queue.has_put_off() {
-                        let is_believed = self.may_remove_ended().unwrap_or(false);
+                        let is_believed = self.clock_is_believed().unwrap_or(false);
                         queue.take_up_put_off(is_believed);
                     }
                     self.end_unended(&in_hand).await;
@@ -131,7 +131,7 @@ impl Vault {
         for (tenant, id, ended) in self.0.queue.take_unended() {
             let is_held = in_hand.jobs(Some(tenant)).any(|held| held.id == id);
             let over = if is_held { None } else { Some(self.interrupt(tenant, id, ended).await) };
-            if !matches!(over, Some(Ok(()) | Err(Error::Unauthenticated))) {
+            if !matches!(over, Some(Ok(()) | Err(Error::TenantGone))) {
                 self.0.queue.unended(tenant, id, ended);
             }
         }
@@ -178,7 +178,7 @@ impl Vault {
                     self.0.queue.jobs_of(tenant);
                     self.0.queue.deliveries_of(tenant);
                 }
-                Err(Error::Unauthenticated) => {}
+                Err(Error::TenantGone) => {}
                 Err(error) => {
                     tracing::error!(tenant = %tenant, %error, "its queue cannot be looked at");
                     failed.push(tenant);
@@ -275,7 +275,7 @@ impl Vault {
                     self.0.queue.jobs_again(tenant);
                 }
                 // Nothing waits, or the tenant was erased.
-                Ok(None) | Err(Error::Unauthenticated) => {}
+                Ok(None) | Err(Error::TenantGone) => {}
                 // Its runs that are under way have the memory.
                 Err(Error::Busy(_)) => later.push(tenant),
                 Err(error) => {
@@ -309,7 +309,7 @@ impl Vault {
                             self.begin(tenant, delivery, pace, in_hand);
                         }
                     }
-                    Err(Error::Unauthenticated) => self.0.queue.receivers.forget(tenant),
+                    Err(Error::TenantGone) => self.0.queue.receivers.forget(tenant),
                     Err(error) => {
                         tracing::warn!(%error, "the deliveries cannot be read");
                         self.0.queue.deliveries_later(tenant);

@@ -25,7 +25,7 @@ async fn nothing_is_compiled_under_a_digest_that_is_not_its_own() {
     let given = |bytes: &'static [u8]| move || ready(Ok(bytes.to_vec()));
     for wrong in [other.component, &one.component[..100], b""] {
         let refused = vault.program(asked(), given(wrong)).await;
-        assert!(matches!(refused, Err(Error::Conflict(_))));
+        assert!(matches!(refused, Err(Error::Replaced)));
     }
     assert!(vault.program_at_hand(&one.formula).is_none());
     let program = vault.program(asked(), given(one.component)).await.unwrap();

@@ -61,7 +61,7 @@ impl Vault {
             };
             match self.each::<Formula>(tenant.id, &Filter::All, is_used).await {
                 // Or it was erased meanwhile.
-                Ok(()) | Err(Error::Unauthenticated) => {}
+                Ok(()) | Err(Error::TenantGone) => {}
                 Err(error) => return Err(error),
             }
         }

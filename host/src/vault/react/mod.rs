@@ -5,11 +5,11 @@
 //! ([`run`]). The number of round trips to the store does not depend on the number of tokens. A run that somebody waits
 //! for and one from the queue (`super::jobs`) go the same way.
 
-mod answer;
 mod faults;
 mod replaced;
 mod request;
 mod run;
+mod unanswered;
 
 use std::time::Instant;
 
@@ -42,9 +42,6 @@ use crate::model::permission::Permission;
 use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::{Plaintext, opaque, wipe};
 use crate::model::rule::Transform;
-
-/// Said of a reactor whose application is gone.
-const ENDED: &str = "The reactor's application has ended.";
 
 /// What a reactor answers.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -332,9 +329,7 @@ impl Vault {
         let stored = self.get::<KeptApplication>(reactor.tenant_id, &id.to_string()).await;
         let application = match stored {
             Ok(stored) => stored.entity.application,
-            Err(Error::NotFound(_)) => {
-                return Err(Error::Conflict(ENDED));
-            }
+            Err(Error::NotFound(_)) => return Err(Error::ApplicationEnded),
             Err(error) => return Err(error),
         };
         Ok(Some(Authenticated(std::sync::Arc::new(Caller::new(application)))))

@@ -16,12 +16,12 @@ impl Vault {
         let mut lost = 0;
         loop {
             match self.program_of(tenant, &run.formula).await {
-                Err(Error::Conflict(_)) if lost + 1 < TRIES => lost += 1,
+                Err(Error::Replaced) if lost + 1 < TRIES => lost += 1,
                 program => return program,
             }
             let formula = self.formula(tenant, id).await?;
             if !take_the_same(&formula, &run.formula) {
-                return Err(Error::Conflict("The formula was just replaced."));
+                return Err(Error::Replaced);
             }
             run.formula = formula;
         }

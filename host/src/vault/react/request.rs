@@ -70,7 +70,7 @@ impl ReactRequest {
                 faults.add("timeout_ms", "is for asynchronous runs only: it needs a callback_url");
             }
             Some(timeout_ms) if !(least..=most).contains(&timeout_ms) => {
-                faults.add("timeout_ms", format!("must be from {least} to {most}"));
+                faults.add("timeout_ms", format!("must be a whole number from {least} to {most}"));
             }
             _ => {}
         }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
-use super::answer::Answer;
-use super::{ENDED, FailedRun, ReactResponse, Ready};
+use super::unanswered::Unanswered;
+use super::{FailedRun, ReactResponse, Ready};
 use crate::figures::{Ending, figures};
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Language, Reactor};
@@ -304,14 +304,14 @@ impl Vault {
                 // In a place of its own, since whatever wraps it copies it.
                 let answered = Box::pin(self.answer(&run, response, &invocation));
                 match taken_on(uncounted(answered)).await {
-                    Err(Answer::Failed(error)) => {
+                    Err(Unanswered::Failed(error)) => {
                         let error = error.unnamed();
                         let title = error.title();
                         let message = format!("What it wanted tokenized was refused: {title}.");
                         invocation.log.push(LineView::of_the_server(message));
                         error
                     }
-                    Err(Answer::Uncommitted(error)) => return Err(error.into()),
+                    Err(Unanswered::Uncommitted(error)) => return Err(error.into()),
                     Ok(answer) => {
                         figures().invocation_ended(&Ending::COMPLETED, usage.elapsed, usage.fuel);
                         return Ok(answer);
@@ -341,7 +341,7 @@ impl Vault {
         run: &Run<'_>,
         response: GuestResponse,
         invocation: &Invocation,
-    ) -> Result<ReactResponse, Answer> {
+    ) -> Result<ReactResponse, Unanswered> {
         let GuestResponse { raw, tokenize } = response;
         let caller = run.permit.actor();
         let left_behind = |change: &mut Change, tokens: Option<Kept<'_>>| {
@@ -354,25 +354,25 @@ impl Vault {
         // Null is how most languages say that there is none.
         let Some(value) = tokenize.filter(|value| !value.is_null()) else {
             let change = self.change(run.permit.tenant()).await;
-            let mut change = change.map_err(Answer::Uncommitted)?;
-            let events = left_behind(&mut change, None).map_err(Answer::Uncommitted)?;
-            change.commit(caller, events).await.map_err(Answer::Uncommitted)?;
+            let mut change = change.map_err(Unanswered::Uncommitted)?;
+            let events = left_behind(&mut change, None).map_err(Unanswered::Uncommitted)?;
+            change.commit(caller, events).await.map_err(Unanswered::Uncommitted)?;
             return Ok(ReactResponse { tokens: None, raw });
         };
         let maker = match &run.application {
             Some(application) => {
-                let now = self.as_it_is_now(application).await.map_err(Answer::Uncommitted)?;
-                now.ok_or(Answer::Failed(Error::Conflict(ENDED)))?
+                let now = self.as_it_is_now(application).await.map_err(Unanswered::Uncommitted)?;
+                now.ok_or(Unanswered::Failed(Error::ApplicationEnded))?
             }
-            None => self.caller_by_now(run.permit).await.map_err(Answer::of_caller)?,
+            None => self.caller_by_now(run.permit).await.map_err(Unanswered::of_caller)?,
         };
-        let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
+        let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Unanswered::Failed)?;
         let prepared = Box::pin(self.prepare_tokens(&permit, value, Faults::new())).await;
-        let prepared = prepared.map_err(Answer::tokenize)?;
+        let prepared = prepared.map_err(Unanswered::tokenize)?;
         let more = |change: &mut Change, kept: Kept<'_>| left_behind(change, Some(kept));
         // Apart, since most runs make no tokens, and are moved with all that they could wait for.
         let made = Box::pin(self.tokenize_with(&permit, prepared, caller, more)).await;
-        Ok(ReactResponse { tokens: Some(made.map_err(Answer::tokenize)?), raw })
+        Ok(ReactResponse { tokens: Some(made.map_err(Unanswered::tokenize)?), raw })
     }
 }
 

@@ -76,7 +76,7 @@ impl Vault {
         for tenant in self.tenants().await? {
             match self.key_status(tenant.id, tenant.name).await {
                 // Erased meanwhile.
-                Err(Error::Unauthenticated) => {}
+                Err(Error::TenantGone) => {}
                 status => tenants.push(status?),
             }
         }

@@ -192,7 +192,7 @@ impl Vault {
         batch.puts.push(Put { record, expect: Expect::Any });
         let _closed = self.0.keyring.gate(tenant).write_owned().await;
         if self.0.keyring.erased.read().contains(&tenant) {
-            return Err(Error::Unauthenticated);
+            return Err(Error::TenantGone);
         }
         match self.0.store.commit(batch).await {
             Ok(()) => {

@@ -23,7 +23,7 @@ const WRAPPED_AT_ONCE: usize = 100;
 pub const NOTE_ID: &str = "root key rotation";
 
 impl Vault {
-    /// Changes the root key; gives how many tenants' keys are wrapped by it.
+    /// Changes the root key; gives how many keys are wrapped by it: those of tenants, and that of what belongs to none.
     pub async fn rotate_root_key(&self, next: RootKey) -> Result<usize, Error> {
         let keyring = &self.0.keyring;
         let _one = keyring.operating.lock().await;
@@ -68,7 +68,7 @@ impl Vault {
                 tracing::warn!(%error, "the next start finishes the rotation of the root key");
             }
         }
-        tracing::info!(tenants = tenants.len(), "the root key was rotated");
+        tracing::info!(keys = tenants.len(), "the root key was rotated");
         Ok(tenants.len())
     }
 

@@ -16,32 +16,33 @@ impl Vault {
         if tenant != SYSTEM_TENANT && !self.keys_owners().await?.contains(&tenant) {
             return Err(Error::NotFound("tenant"));
         }
-        self.rotate_one(tenant).await
+        let under_way = Error::Conflict("The tenant's last rotation is still under way.");
+        self.rotate_one(tenant).await?.ok_or(under_way)
     }
 
-    /// The same for every tenant, and for what belongs to none; gives how many there are. Those whose last rotation is
-    /// still under way are left at that.
-    pub async fn rotate_all_tenant_keys(&self) -> Result<usize, Error> {
+    /// The same for every tenant, and for what belongs to none; gives how many keys were drawn, and for whom none was, since
+    /// the last rotation is still under way.
+    pub async fn rotate_all_tenant_keys(&self) -> Result<(usize, Vec<TenantId>), Error> {
         let _one = self.0.keyring.operating.lock().await;
-        let mut rotated = 0;
+        let (mut drawn, mut skipped) = (0, Vec::new());
         for tenant in self.keys_owners().await? {
-            match self.rotate_one(tenant).await {
-                Ok(_) => rotated += 1,
-                Err(Error::Conflict(_)) => {}
-                Err(error) => return Err(error),
+            match self.rotate_one(tenant).await? {
+                Some(_) => drawn += 1,
+                None => skipped.push(tenant),
             }
         }
-        Ok(rotated)
+        Ok((drawn, skipped))
     }
 
-    async fn rotate_one(&self, tenant: TenantId) -> Result<u32, Error> {
+    /// `None` while the tenant's last rotation is still under way.
+    async fn rotate_one(&self, tenant: TenantId) -> Result<Option<u32>, Error> {
         let (keyring, entropy) = (&self.0.keyring, self.0.entropy.as_ref());
         self.keys(tenant).await?;
         let gate = keyring.gate(tenant).write_owned().await;
         let stored = self.stored_keys(tenant).await?;
         let (version, keys) = stored.ok_or(Error::NotFound("tenant"))?;
         if !keys.older.is_empty() {
-            return Err(Error::Conflict("The tenant's last rotation is still under way."));
+            return Ok(None);
         }
         let mut rotated = keys.rotated(entropy);
         let put = keyring.put_tenant(tenant, &rotated, Expect::Version(version), entropy)?;
@@ -67,6 +68,6 @@ impl Vault {
         drop(gate);
         tracing::info!(%tenant, version = newest, "a tenant's key was rotated");
         self.0.keyring.resealing.notify_one();
-        Ok(newest)
+        Ok(Some(newest))
     }
 }

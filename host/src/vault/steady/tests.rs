@@ -124,7 +124,7 @@ async fn a_doubt_is_over_once_a_time_is_noted_that_is_believed() {
     let before = || vault.0.steady.doubted_before.lock();
     let doubted = DoubtedTime { at: Timestamp(at(WALL + 400 * DAY)), steady_ms: at(DAY) };
     *before() = Some(doubted);
-    assert!(vault.may_remove_ended().unwrap());
+    assert!(vault.clock_is_believed().unwrap());
     assert_eq!(*before(), Some(doubted));
     vault.note_time().await.unwrap();
     assert_eq!(*before(), None);

@@ -118,7 +118,7 @@ impl Vault {
             }
         }
         Err(Error::Conflict(if retries > RETRIES {
-            "The token was changed by other requests at the same time."
+            "Other requests changed the token at the same time."
         } else {
             "Other requests changed the token of the same contents at the same time."
         }))

@@ -4,14 +4,14 @@ use crate::model::faults::Faults;
 use crate::vault::Error;
 
 /// Why a run that answered has no answer.
-pub(super) enum Answer {
+pub(super) enum Unanswered {
     /// Nothing is stored yet: the run is to be stored as failed.
     Failed(Error),
     /// The store failed: there is nothing more to be stored.
     Uncommitted(Error),
 }
 
-impl Answer {
+impl Unanswered {
     pub fn of_caller(error: Error) -> Self {
         match error {
             Error::AskerEnded => Self::Failed(error),
