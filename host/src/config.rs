@@ -8,6 +8,7 @@ mod address;
 mod error;
 mod file;
 mod jobs;
+mod machine;
 mod memory;
 mod network;
 mod range;
@@ -90,7 +91,8 @@ pub struct Options {
     /// The certificate's private key, in PEM, which others may not read.
     #[arg(long, env = "TOKAMAK_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// Connections at the same time; 0 counts as 1 [default: 10000, or half of the files that may be open].
+    /// Connections at the same time; 0 counts as 1. Each may hold 128 KiB of a head [default: as many as an eighth of the
+    /// memory of machine, container or service has room for, 512 to 10000; never more than half of the files that may be open].
     #[arg(long, env = "TOKAMAK_CONNECTIONS_MAX", value_name = "COUNT")]
     pub connections_max: Option<usize>,
     /// Unknown keys that one client address may send before it is locked out for a while; 0 for any number

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokamak::runtime::{CompileBounds, Compiler, Runtime, RuntimeConfig};
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, compiling, eventually};
-use crate::support::hostile_components::{hungry, slow, variant};
+use crate::support::hostile_components::{copied, described, hungry, nested, slow, variant};
 use crate::support::server::{Setup, runtime};
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -27,7 +27,12 @@ async fn upload(client: &Client, component: &[u8]) -> Answer {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_costs_the_compiler_too_much_is_refused_and_the_server_lives() {
     // The bound that ends each first is its own: time for one, memory for the other.
-    for (name, component, cpu_seconds) in [("slow", slow(), 1), ("hungry", hungry(), 60)] {
+    for (name, component, cpu_seconds) in [
+        ("slow", slow(), 1),
+        ("nested", nested(), 1),
+        ("hungry", hungry(), 60),
+        ("copied", copied(), 60),
+    ] {
         let server = server(cpu_seconds).await;
         let began = Instant::now();
         let problem = upload(&server.management, &component).await.expect(422);
@@ -88,6 +93,14 @@ async fn a_component_that_does_not_compile_is_told_why() {
     let problem = upload(&server.management, &wat::parse_str(text).unwrap()).await.expect(422);
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains("another world"), "{detail}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_whose_code_would_take_many_times_as_much_once_it_is_loaded_is_refused() {
+    let server = server(60).await;
+    let problem = upload(&server.management, &described()).await.expect(422);
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with("The component has too many types, imports, exports"), "{detail}");
 }
 
 /// A component that imports this function of the contract, and a `reactor` in this version.

@@ -48,6 +48,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("pest_derive", &["query/"]),
     ("wasmtime", &["runtime/"]),
     ("wasmparser", &["runtime/"]),
+    ("object", &["runtime/"]),
     ("wasmtime_wasi", &["runtime/"]),
     ("reqwest", &["egress/"]),
     // Requests in and out, and those of the load generator.

@@ -120,6 +120,28 @@ async fn the_certificate_is_exchanged_while_connections_go_on() {
     assert_eq!(process.terminate(), Some(0));
 }
 
+/// As on a file system that hangs: the file is opened for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_file_that_does_not_answer_holds_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let first = exchange(folder.path());
+    let mut command = serve(folder.path());
+    command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
+    let process = Process::start(command);
+    let file = folder.path().join("certificate.pem");
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let told = "the files of the certificate do not answer; the old one stays";
+    eventually(told, || fs::read_to_string(&log).unwrap().contains(told).then_some(())).await;
+    for _ in 0..8 {
+        assert!(
+            healthy(&trusting(&first, process.address, Version::TLS_1_3), process.address).await
+        );
+    }
+    assert_eq!(process.terminate(), Some(0));
+}
+
 /// Whoever watches the server reads what it tells, whatever its certificate is: waits until it tells of this end.
 async fn told_to_end(process: &Process, then: SystemTime) {
     let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);

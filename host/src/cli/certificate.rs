@@ -3,14 +3,17 @@
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use super::Failure;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
 use crate::figures::figures;
-use crate::http::{Tls, TlsFiles, Validity};
+use crate::http::{Tls, TlsError, TlsFiles, Validity};
 use crate::limits::{CERTIFICATE_ENDING_SECONDS, CERTIFICATE_LOOK_MS};
 
+/// How long its files may take to be read before that is told.
+const READ_WITHIN: Duration = Duration::from_secs(10);
 /// How often the same certificate is told of.
 const TOLD_AGAIN: Duration = Duration::from_hours(24);
 /// A certificate that lives for a few days is told of when less than this part of its time is left.
@@ -40,9 +43,7 @@ async fn watch(tls: Option<Tls>, mut hang_ups: Signal) {
         };
         let Some(tls) = &tls else { continue };
         let now = now_seconds();
-        let reloaded =
-            if asked { tls.reload(now).map(|()| true) } else { tls.reload_if_changed(now) };
-        match reloaded {
+        match read_anew(tls.clone(), asked, now).await {
             Ok(true) => tracing::info!("the certificate was read anew"),
             Ok(false) => {}
             Err(error) => {
@@ -53,6 +54,30 @@ async fn watch(tls: Option<Tls>, mut hang_ups: Signal) {
             end.look(validity, now);
         }
     }
+}
+
+/// Reads the pair, when somebody asked for it or its files have changed; whether it was read. On a thread of its own: a file
+/// that does not answer, on a file system that hangs say, holds up nothing but this, and no stop waits for it.
+async fn read_anew(tls: Tls, is_asked: bool, now: i64) -> Result<bool, TlsError> {
+    let (done, mut read) = oneshot::channel();
+    let work = move || {
+        let read =
+            if is_asked { tls.reload(now).map(|()| true) } else { tls.reload_if_changed(now) };
+        let _ = done.send(read);
+    };
+    if let Err(error) = std::thread::Builder::new().name("certificate".to_owned()).spawn(work) {
+        tracing::warn!(%error, "the certificate is not looked at: there is no thread");
+        return Ok(false);
+    }
+    let in_time = tokio::time::timeout(READ_WITHIN, &mut read).await;
+    let read = if let Ok(read) = in_time {
+        read
+    } else {
+        tracing::error!("the files of the certificate do not answer; the old one stays");
+        read.await
+    };
+    // The thread broke.
+    read.unwrap_or(Ok(false))
 }
 
 fn now_seconds() -> i64 {

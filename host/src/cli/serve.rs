@@ -207,7 +207,15 @@ pub async fn serve(
 fn bounds(settings: &Settings, files_max: Option<u64>) -> Bounds {
     let half =
         files_max.map_or(usize::MAX, |files| usize::try_from(files / 2).unwrap_or(usize::MAX));
-    Bounds { connections_max: settings.safety.connections_max.min(half), ..Bounds::default() }
+    let wanted = settings.safety.connections_max;
+    if wanted > half {
+        tracing::warn!(
+            wanted,
+            connections_max = half,
+            "fewer connections are taken, half of the files that may be open (ulimit -n)"
+        );
+    }
+    Bounds { connections_max: wanted.min(half), ..Bounds::default() }
 }
 
 #[cfg(test)]

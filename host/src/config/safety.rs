@@ -2,8 +2,15 @@
 
 use std::path::PathBuf;
 
-use super::{ConfigError, Options};
-use crate::limits::{CONNECTIONS_DEFAULT, LOCK_OUT_AFTER_DEFAULT};
+use super::{ConfigError, Options, machine};
+use crate::limits::{CONNECTION_BUFFER_BYTES_MAX, CONNECTIONS_DEFAULT, LOCK_OUT_AFTER_DEFAULT};
+
+/// Connections that there are places for however little memory there is.
+const CONNECTIONS_MIN: usize = 512;
+/// The part of the memory that what clients have sent of their requests' heads may take.
+const HEADS_PART: u64 = 8;
+/// KiB that one of them may take: a full buffer, and one as large for what is read next.
+const HEAD_KB: u64 = 2 * (CONNECTION_BUFFER_BYTES_MAX as u64 >> 10);
 
 /// Where the certificates that are trusted may lie, if not where the machine has them.
 const TRUSTED: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
@@ -34,10 +41,16 @@ impl Safety {
             connections_max: flags
                 .connections_max
                 .or(file.connections_max)
-                .unwrap_or(CONNECTIONS_DEFAULT),
+                .unwrap_or_else(|| usual_connections(machine::memory_kb())),
             confine: flags.confine.or(file.confine).unwrap_or(true),
         })
     }
+}
+
+/// As many as their heads have room for, and no more than are usual.
+fn usual_connections(memory_kb: Option<u64>) -> usize {
+    let fit = memory_kb.map_or(u64::MAX, |kb| kb / HEADS_PART / HEAD_KB);
+    usize::try_from(fit).unwrap_or(usize::MAX).clamp(CONNECTIONS_MIN, CONNECTIONS_DEFAULT)
 }
 
 /// Unknown keys before a client is locked out.
@@ -54,7 +67,7 @@ pub fn trusted_certificates() -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Safety, lock_out_after};
+    use super::{Safety, lock_out_after, usual_connections};
     use crate::config::Options;
     use std::path::PathBuf;
 
@@ -86,10 +99,24 @@ mod tests {
             ..Options::default()
         };
         let usual = of(&none, &none).unwrap();
-        assert_eq!((usual.connections_max, usual.confine), (10_000, true));
+        assert!(usual.confine && (512..=10_000).contains(&usual.connections_max));
         assert_eq!(lock_out_after(&none, &none), 20);
         let chosen = of(&one(3, false), &one(5, true)).unwrap();
         assert_eq!((chosen.connections_max, chosen.confine), (3, false));
         assert_eq!(lock_out_after(&none, &one(0, true)), 0);
+    }
+
+    #[test]
+    fn heads_take_an_eighth_of_the_memory() {
+        let gib = 1 << 20;
+        for (memory_kb, expected) in [
+            (Some(gib / 4), 512),
+            (Some(gib), 1_024),
+            (Some(6 * gib), 6_144),
+            (Some(64 * gib), 10_000),
+            (None, 10_000),
+        ] {
+            assert_eq!(usual_connections(memory_kb), expected, "{memory_kb:?}");
+        }
     }
 }

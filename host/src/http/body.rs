@@ -360,5 +360,6 @@ fn broken(error: &axum::Error) -> Rejection {
     } else {
         (StatusCode::BAD_REQUEST, "The body ended before it was complete.")
     };
-    Problem::new(status, detail).into()
+    // Where it would have ended, and another request begins, is not known.
+    Rejection::from(Problem::new(status, detail)).closing()
 }

@@ -128,6 +128,13 @@ impl Rejection {
         Self(Box::new(response))
     }
 
+    /// The same, behind which the connection ends.
+    #[must_use]
+    pub fn closing(mut self) -> Self {
+        self.0.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        self
+    }
+
     /// Its status.
     pub fn status(&self) -> StatusCode {
         self.0.status()

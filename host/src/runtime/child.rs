@@ -1,7 +1,7 @@
 //! A process that compiles one component: what it may use, what starts it, what it does.
 //!
-//! Compiling runs a large program over what a stranger wrote, and no check tells beforehand how long that takes or how
-//! much memory. So it happens in a process of its own, of this very program: without a secret of ours in its environment,
+//! Checking and compiling run large programs over what a stranger wrote, and nothing tells beforehand how long that takes
+//! or how much memory. So it happens in a process of its own, of this very program: without a secret of ours in its environment,
 //! bounded by the kernel, shut in with its pipes, of low priority, and gone when nobody waits for it any more.
 //!
 //! The component goes in by standard input, its length before it; what follows is that input's end, which tells the
@@ -20,9 +20,9 @@ use rustix::process::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
+use super::compile::compile_here;
 use super::component::{CompileError, ComponentError};
-use super::load::{self, Compiled, HEADER_BYTES};
-use super::{component, engine};
+use super::load::{Compiled, HEADER_BYTES};
 use crate::limits::{
     COMPILE_CPU_SECONDS_MAX, COMPILE_MEMORY_MB_MAX, COMPILED_BYTES_MAX, COMPONENT_BYTES_MAX,
 };
@@ -32,7 +32,7 @@ pub const COMMAND: &str = "compile-component";
 const MEMORY_MB: &str = "--memory-mb";
 const CPU_SECONDS: &str = "--cpu-seconds";
 
-/// Exit code: the component is not valid; standard output says why.
+/// Exit code: the component is no formula; standard output says why, as JSON of a [`ComponentError`].
 const INVALID: u8 = 65;
 /// Exit code: the process could not do its work.
 const FAILED: u8 = 70;
@@ -171,10 +171,11 @@ impl Said {
         match status.code() {
             Some(0) => Compiled::received(output)
                 .ok_or_else(|| CompileError::Host("compiled code was cut off".to_owned())),
-            Some(code) if code == i32::from(INVALID) => {
-                Err(ComponentError::Invalid(component::line(&String::from_utf8_lossy(&output)))
-                    .into())
-            }
+            Some(code) if code == i32::from(INVALID) => Err(serde_json::from_slice(&output)
+                .map_or_else(
+                    |_| CompileError::Host("a refusal was cut off".to_owned()),
+                    CompileError::Component,
+                )),
             Some(PANICKED) => {
                 tracing::error!(complaint, "the compiler failed on a component");
                 Err(ComponentError::Invalid("the compiler gave it up".to_owned()).into())
@@ -188,7 +189,7 @@ impl Said {
     }
 }
 
-/// What the process itself does: bounds itself, is shut in, reads a component, compiles it, writes the code.
+/// What the process itself does: bounds itself, is shut in, reads a component, checks and compiles it, writes the code.
 pub fn compile_standard_input(
     bounds: CompileBounds,
     shut_in: impl FnOnce() -> io::Result<()>,
@@ -196,13 +197,16 @@ pub fn compile_standard_input(
     let shut = bound(bounds).and_then(|()| shut_in());
     let compiled = shut.and_then(|()| read_component()).and_then(|component| {
         leave_with_the_parent()?;
-        Ok(engine::compiling().and_then(|engine| load::compile(&engine, &component)))
+        match compile_here(&component) {
+            Ok(compiled) => Ok((ExitCode::SUCCESS, [compiled.header(), compiled.code().to_vec()])),
+            Err(error) => {
+                let refusal = refusal(error).map_err(io::Error::other)?;
+                Ok((ExitCode::from(INVALID), [serde_json::to_vec(&refusal)?, Vec::new()]))
+            }
+        }
     });
     let (code, parts) = match compiled {
-        Ok(Ok(compiled)) => (ExitCode::SUCCESS, [compiled.header(), compiled.code().to_vec()]),
-        Ok(Err(error)) => {
-            (ExitCode::from(INVALID), [component::brief(&error).into_bytes(), Vec::new()])
-        }
+        Ok(compiled) => compiled,
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
             return ExitCode::from(FAILED);
@@ -212,6 +216,15 @@ pub fn compile_standard_input(
     match parts.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.flush()) {
         Ok(()) => code,
         Err(_) => ExitCode::from(FAILED),
+    }
+}
+
+/// What the component is to blame for. It has the process for itself, and all that the process may have.
+fn refusal(error: CompileError) -> Result<ComponentError, CompileError> {
+    match error {
+        CompileError::Component(refusal) => Ok(refusal),
+        CompileError::NoMemory(cause) => Ok(ComponentError::Invalid(cause)),
+        fault @ CompileError::Host(_) => Err(fault),
     }
 }
 
@@ -286,7 +299,8 @@ mod tests {
             ),
             ("a stack that overflowed", 11, "", costly()),
             ("out of time", 24, "", costly()),
-            ("refused", exited(INVALID), "no\nway", invalid("no way")),
+            ("refused", exited(INVALID), r#"{"Invalid":"no way"}"#, invalid("no way")),
+            ("refused by half", exited(INVALID), r#"{"Invalid":"#, host("a refusal was cut off")),
             ("a panic", exited(101), "", invalid("the compiler gave it up")),
             ("nothing said", exited(0), "", host("compiled code was cut off")),
             ("a part said", exited(0), "code", host("compiled code was cut off")),

@@ -12,6 +12,9 @@ use super::load::{self, Compiled};
 use super::{Runtime, engine, script};
 use crate::crypto::hash::sha256_hex;
 
+/// Bytes that describe a component's parts: those of a large program in any language are a tenth of it.
+const DESCRIBED_BYTES_MAX: u64 = 4 << 20;
+
 /// Where components are compiled.
 #[derive(Debug, Clone)]
 pub enum Compiler {
@@ -86,10 +89,8 @@ impl Runtime {
         purpose: Purpose,
     ) -> Result<Program, CompileError> {
         let check = move || {
-            // Before it costs anything to compile.
-            let digest = sha256_hex(&component);
-            component::check(&component, digest == script::script_runner_digest())?;
-            Ok((digest, component))
+            component::check_bytes(&component)?;
+            Ok((sha256_hex(&component), component))
         };
         let (digest, component) = on_a_thread(check).await?;
         let compiled = self.machine_code(component, &purpose).await?;
@@ -125,8 +126,7 @@ impl Runtime {
                 let compile = move || {
                     // Whoever gives up waiting leaves the thread at work, and the turn with it.
                     let _turn = turn;
-                    let engine = engine::compiling().map_err(|error| fault(&error))?;
-                    load::compile(&engine, &component).map_err(|error| component::invalid(&error))
+                    compile_here(&component)
                 };
                 on_a_thread(compile).await
             }
@@ -135,9 +135,20 @@ impl Runtime {
 
     /// Loads code and links it: what takes no compiler.
     fn program(&self, compiled: &Compiled) -> Result<Program, CompileError> {
+        if compiled.described_bytes() > DESCRIBED_BYTES_MAX {
+            return Err(ComponentError::TooManyNames.into());
+        }
         let component = compiled.load(&self.0.engine).map_err(|error| unfit(&error))?;
-        self.link(&component, compiled.code().len())
+        self.link(&component, compiled.memory_bytes())
     }
+}
+
+/// Checks a component and compiles it, in this very process. What a stranger wrote may make either take any time and any
+/// memory.
+pub fn compile_here(component: &[u8]) -> Result<Compiled, CompileError> {
+    component::check(component, script::is_script_runner(component))?;
+    let engine = engine::compiling().map_err(|error| fault(&error))?;
+    load::compile(&engine, component).map_err(|error| component::invalid(&error))
 }
 
 /// Code that does not load: it wants more of a slot than there is, or the fault is ours.

@@ -58,15 +58,15 @@ const CAUSE_CHARS_MAX: usize = 400;
 #[derive(Clone)]
 pub struct Program {
     pub(super) entry: Arc<Entry>,
-    code_bytes: usize,
+    memory_bytes: u64,
     /// What it is to run, when it is the runner of scripts.
     pub(super) script: Option<Script>,
 }
 
 impl Program {
-    /// Bytes of its machine code, as it is kept on disk: about what it takes in memory.
-    pub fn code_bytes(&self) -> usize {
-        self.code_bytes
+    /// About how many bytes of memory its code takes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
 
     /// The program that runs this script; `self` is that of [`super::SCRIPT_RUNNER`].
@@ -92,7 +92,7 @@ impl Runtime {
     pub(super) fn link(
         &self,
         component: &Component,
-        code_bytes: usize,
+        memory_bytes: u64,
     ) -> Result<Program, CompileError> {
         self.check_world(component)?;
         let wrong =
@@ -101,7 +101,7 @@ impl Runtime {
         // The image of its memory is made now, not by the first invocation.
         component.initialize_copy_on_write_image().map_err(|error| fault(&error))?;
         let entry = Entry::new(linked).map(Arc::new).map_err(wrong)?;
-        Ok(Program { entry, code_bytes, script: None })
+        Ok(Program { entry, memory_bytes, script: None })
     }
 
     fn does_not_link(&self, component: &Component, cause: String) -> ComponentError {
@@ -140,7 +140,8 @@ impl Runtime {
     }
 }
 
-/// Checks what can be told of a component without compiling it; only the runner of scripts may ask for one.
+/// Checks what can be told of a component without compiling it; only the runner of scripts may ask for one. How long that
+/// takes, and how much memory, is as much its author's choice as with compiling.
 pub fn check(component: &[u8], is_script_runner: bool) -> Result<(), ComponentError> {
     check_bytes(component)?;
     let offered = |import: &str| provided(import) || (is_script_runner && import == script::SOURCE);
@@ -222,7 +223,8 @@ fn minor(name: &str) -> Option<u64> {
     version.split('.').nth(1)?.parse().ok()
 }
 
-fn check_bytes(component: &[u8]) -> Result<(), ComponentError> {
+/// Looks at the size and the first bytes, before it costs anything to look further.
+pub fn check_bytes(component: &[u8]) -> Result<(), ComponentError> {
     if component.len() > COMPONENT_BYTES_MAX {
         return Err(ComponentError::TooLarge);
     }

@@ -1,5 +1,6 @@
 //! Compiled code: where it may come from, and loading it. The one place that must trust its bytes.
 
+use object::{Object as _, ObjectSection as _};
 use wasmtime::component::Component;
 use wasmtime::{Engine, Result};
 
@@ -14,6 +15,11 @@ const LENGTH_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 64;
 /// Bytes before the code, from a process.
 pub const HEADER_BYTES: usize = LENGTH_BYTES + CHECKSUM_BYTES;
+
+/// The section of the code in which wasmtime describes its parts.
+const DESCRIPTION: &str = ".wasmtime.info";
+/// How many times as much its description takes once it is loaded, at most: each exported name becomes a row of a table.
+const DESCRIPTION_GROWS: u64 = 20;
 
 /// Machine code of a component. There are three ways to one: [`compile`], a process that did the same
 /// ([`Self::received`]), and a file that somebody who holds the key wrote ([`Self::authentic`]).
@@ -62,6 +68,18 @@ impl Compiled {
     /// The machine code.
     pub fn code(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Bytes that describe the component's parts: its types, imports, exports and instances.
+    pub fn described_bytes(&self) -> u64 {
+        let code = object::File::parse(self.code()).ok();
+        let section = code.as_ref().and_then(|code| code.section_by_name(DESCRIPTION));
+        section.map_or(0, |section| section.size())
+    }
+
+    /// About how much memory the code takes once it is loaded.
+    pub fn memory_bytes(&self) -> u64 {
+        self.code().len() as u64 + DESCRIPTION_GROWS * self.described_bytes()
     }
 
     /// Loads the code for an engine of the same configuration.

@@ -53,6 +53,11 @@ pub fn log_uncaught_in_words() {
     IN_WORDS.store(true, Ordering::Relaxed);
 }
 
+/// Whether it is [`SCRIPT_RUNNER`].
+pub fn is_script_runner(component: &[u8]) -> bool {
+    component == SCRIPT_RUNNER
+}
+
 /// The digest of [`SCRIPT_RUNNER`].
 pub fn script_runner_digest() -> &'static str {
     &DIGEST

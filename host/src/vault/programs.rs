@@ -153,7 +153,7 @@ impl Programs {
     fn weigh(&self, digest: &str, slot: &Slot, program: &Program) {
         let mut kept = self.kept.lock();
         if let Some(entry) = kept.by_digest.get_mut(digest).filter(|entry| entry.is(slot)) {
-            entry.bytes = ENTRY_BYTES + program.code_bytes() as u64;
+            entry.bytes = ENTRY_BYTES + program.memory_bytes();
             kept.make_room(digest, self.bytes_max);
         }
     }
@@ -168,7 +168,7 @@ impl Programs {
 
     /// A program, unless it alone is more than a tenant may have: whatever runs is to be shared by all of its runs.
     fn admit(&self, program: Program, owner: Option<TenantId>) -> Known {
-        let bytes = ENTRY_BYTES + program.code_bytes() as u64;
+        let bytes = ENTRY_BYTES + program.memory_bytes();
         let fits = owner.is_none() || bytes <= self.bytes_max / 2;
         if fits { Ok(program) } else { Err(ComponentError::CodeTooLarge) }
     }

@@ -40,18 +40,70 @@ pub fn hungry() -> Vec<u8> {
     component(&(function + ")"))
 }
 
+/// 1.3 MB that take a minute to be looked through: components in each other, and nothing else.
+pub fn nested() -> Vec<u8> {
+    const LEVELS: usize = 100_000;
+    const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
+    const COMPONENT: u8 = 4;
+    let mut heads = vec![HEADER.to_vec()];
+    let mut within = HEADER.len();
+    for _ in 0..LEVELS {
+        let mut head = [HEADER, &[COMPONENT]].concat();
+        length(within, &mut head);
+        within += head.len();
+        heads.push(head);
+    }
+    heads.into_iter().rev().flatten().collect()
+}
+
+/// Components of many names: so many instances of one with so many exports, themselves exported or not.
+fn named(names: usize, instances: usize, are_exported: bool) -> Vec<u8> {
+    let mut text = r#"(component
+        (core module $m (func (export "f")))
+        (core instance $m (instantiate $m))
+        (func $f (canon lift (core func $m "f")))
+        (component $c (import "f" (func $f)) "#
+        .to_owned();
+    for name in 0..names {
+        write!(text, r#"(export "a{name}" (func $f)) "#).unwrap();
+    }
+    text += ") ";
+    for instance in 0..instances {
+        write!(text, r#"(instance $i{instance} (instantiate $c (with "f" (func $f)))) "#).unwrap();
+        if are_exported {
+            write!(text, r#"(export "x{instance}" (instance $i{instance})) "#).unwrap();
+        }
+    }
+    text += r#"(instance $i) (export "tokamak:formula/reactor@1.0.0" (instance $i)))"#;
+    wat::parse_str(text).unwrap()
+}
+
+/// Half a megabyte of which gigabytes are copied while it is looked through.
+pub fn copied() -> Vec<u8> {
+    named(50_000, 900, false)
+}
+
+/// A few hundred kilobytes that are small machine code, and many times as much once that is loaded.
+pub fn described() -> Vec<u8> {
+    named(20_000, 12, true)
+}
+
 /// The same component with some bytes more that mean nothing: another digest, the same behaviour.
 pub fn variant(component: &[u8], bytes: &[u8]) -> Vec<u8> {
     // A section of its own: its kind, its length, its name, the bytes.
     let mut variant = component.to_vec();
     variant.push(0);
-    let mut length = bytes.len() + 2;
-    while length >= 0x80 {
-        variant.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
-        length >>= 7;
-    }
-    variant.push(u8::try_from(length).unwrap());
+    length(bytes.len() + 2, &mut variant);
     variant.extend_from_slice(b"\x01v");
     variant.extend_from_slice(bytes);
     variant
+}
+
+/// Writes a length as WebAssembly does: seven bits a byte, the lowest first.
+fn length(mut length: usize, bytes: &mut Vec<u8>) {
+    while length >= 0x80 {
+        bytes.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+        length >>= 7;
+    }
+    bytes.push(u8::try_from(length).unwrap());
 }

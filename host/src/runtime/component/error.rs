@@ -1,5 +1,6 @@
 //! Why there is no formula, or no program of one.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::FUNCTION_BYTES_MAX;
@@ -7,7 +8,7 @@ use crate::limits::COMPONENT_BYTES_MAX;
 use crate::runtime::entry;
 
 /// Why bytes are no formula.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum ComponentError {
     /// Not WebAssembly at all.
     #[error("The formula is no WebAssembly component.")]
@@ -30,8 +31,13 @@ pub enum ComponentError {
     )]
     TooSlow,
     /// It is compiled, to more code than is kept for one owner.
-    #[error("The component's machine code is larger than the server keeps: make it smaller.")]
+    #[error(
+        "The component's machine code takes more memory than the server keeps: make it smaller."
+    )]
     CodeTooLarge,
+    /// What describes its parts is so long that it would take a multiple of all else.
+    #[error("The component has too many types, imports, exports or instances: make it smaller.")]
+    TooManyNames,
     /// It does not validate or compile.
     #[error("The component does not compile: {0}.")]
     Invalid(String),

@@ -23,7 +23,8 @@ pub struct Refused(Mutex<HashMap<Component, (ComponentError, Instant)>>);
 impl Refused {
     /// Keeps why one was refused just now, if that took the compiler long, and would again.
     pub fn keep(&self, component: Component, refusal: &ComponentError, now: Instant) {
-        if !matches!(refusal, ComponentError::TooCostly | ComponentError::CodeTooLarge) {
+        use ComponentError::{CodeTooLarge, TooCostly, TooManyNames};
+        if !matches!(refusal, TooCostly | CodeTooLarge | TooManyNames) {
             return;
         }
         let mut refused = self.0.lock();
