@@ -530,10 +530,13 @@ fn the_memory_of_the_container_is_what_its_comment_adds_up() {
     // What tokens take of applications and of the log, for a tenant that has no other room.
     const OPENED_BESIDE_MB: u64 = 128;
     let compose = example("compose.yaml");
-    let runs_mb = compose.split(r#""--reactor-memory-mb", ""#).nth(1).unwrap();
-    let runs_mb: u64 = runs_mb.split('"').next().unwrap().parse().unwrap();
+    let given = |option: &str| -> u64 {
+        let value = compose.split(&format!(r#""--{option}", ""#)).nth(1).unwrap();
+        value.split('"').next().unwrap().parse().unwrap()
+    };
     let counted = [
-        runs_mb,
+        given("reactor-memory-mb"),
+        given("connections-max") * 2 * l::CONNECTION_BUFFER_BYTES_MAX as u64 >> 20,
         (l::BODIES_BYTES_MAX >> 20) as u64,
         (l::OPENED_BYTES_MAX >> 20) as u64 + OPENED_BESIDE_MB,
         l::PROGRAMS_MEMORY_MB_DEFAULT,

@@ -146,6 +146,31 @@ async fn a_request_that_is_not_there_yet_holds_up_no_stop() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_interrupts_again_does_not_wait_for_what_is_under_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let mut connection = TcpStream::connect(process.address).await.unwrap();
+    let head = format!(
+        "POST /applications HTTP/1.1\r\nhost: a\r\nsvc-api-key: {MANAGEMENT_KEY}\r\n\
+         content-type: application/json\r\ncontent-length: 100\r\n\r\n{{"
+    );
+    connection.write_all(head.as_bytes()).await.unwrap();
+    process.management().get("/healthz").await.expect(200);
+    let interrupt = || {
+        let id = process.id().to_string();
+        assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    };
+    let began = Instant::now();
+    // Twice at once is what a terminal and a wrapper do.
+    interrupt();
+    interrupt();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    interrupt();
+    assert_eq!(process.wait(), Some(130));
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
 /// Tells the server to stop, and waits until it does: it takes no connection then.
 async fn begin_to_stop(process: &Process) {
     process.signal();

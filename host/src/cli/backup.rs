@@ -22,7 +22,7 @@ use super::output::telling;
 use super::stopped::with_vault;
 use super::{Failure, counted, say};
 use crate::config::Options;
-use crate::http::control::{Asked, Begun, read_begun, read_frame};
+use crate::http::control::{Asked, Begun, Taken, read_begun, read_frame};
 use crate::vault::Manifest;
 
 /// The name of the file that makes a backup whole.
@@ -175,7 +175,8 @@ fn from_server(
     let manifest = target.fill(now.chunks, || read_frame(&mut frames).map_err(cut_short))?;
     // What a server sent may not have come to a disk. One that has gone, or knows no such question, need not be told.
     if let Ok(Some(server)) = Server::find(data) {
-        let _ = server.ask::<()>("POST", "/backup/taken", &now);
+        let taken = Taken { id: now.id, created_at: manifest.created_at.clone() };
+        let _ = server.ask::<()>("POST", "/backup/taken", &taken);
     }
     Ok(manifest)
 }

@@ -135,13 +135,15 @@ fn command() -> clap::Command {
     })
 }
 
-/// A command whose help tells no value of the environment, which may be a secret's, and which takes a variable without a
-/// value for none.
+/// A command whose help tells no value of the environment, which may be a secret's, which takes a variable without a value
+/// for none, and which names what is given a wrong number.
 fn discreet(command: clap::Command) -> clap::Command {
     command.mut_subcommands(discreet).mut_args(|option| {
         let is_empty = option.get_env().is_some_and(is_empty_variable);
         let option = if is_empty { option.env(None::<&'static str>) } else { option };
-        option.hide_env_values(true)
+        // One that cannot be negative is then told of by its name.
+        let takes_values = option.get_action().takes_values();
+        option.hide_env_values(true).allow_negative_numbers(takes_values)
     })
 }
 

@@ -98,7 +98,7 @@ fn restore(options: RestoreOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Res
     // A folder that is not there holds no backup that could be incomplete.
     drop(fs::read_dir(&from).map_err(|error| format!("{}: {error}", from.display()))?);
     let manifest = read_bounded(&from.join(MANIFEST), MANIFEST_BYTES_MAX)?;
-    let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Incomplete))?;
+    let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Absent))?;
     let reader = Reader::open(&manifest, &root_key).map_err(|error| told(&from, &error))?;
     none_too_many(&from, reader.manifest().chunks)?;
     let is_same =

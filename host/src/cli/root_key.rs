@@ -6,19 +6,20 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use zeroize::Zeroizing;
 
+use self::heard::{Heard, Keeps};
 use self::said::complaint;
 use super::Failure;
 use crate::config::{RootKeySource, credentials_folder};
 use crate::crypto::keys::RootKey;
 use crate::limits::ROOT_KEY_TEXT_BYTES_MAX;
 
+mod heard;
 mod said;
 
 /// How often it is looked whether a command has ended.
@@ -88,33 +89,34 @@ fn ask(words: &[String], bound: Duration) -> Result<Zeroizing<String>, Failure> 
         .map_err(|error| format!("the command for the root key, {program}: {error}"))?;
     *asked = group(&child);
     drop(asked);
-    let (printed, complained) = (listen(child.stdout.take()), listen(child.stderr.take()));
+    let printed = Heard::listen(child.stdout.take(), Keeps::First);
+    let complained = Heard::listen(child.stderr.take(), Keeps::Last);
     // A bound past all time is none.
     let until = Instant::now().checked_add(bound);
     let ended = wait(&mut child, until)?;
-    // Whatever it has left behind holds the other ends of the pipes.
+    // What it has left behind holds the other ends of the pipes; what has left its group does that still.
     kill_all(group(&child));
     *ASKED.lock() = None;
     let Some(status) = ended else {
         let _ = child.wait();
-        let complaint = complaint(&complained);
+        let complaint = complaint(&complained.text());
         let seconds = bound.as_secs();
         return Err(format!("the command for the root key took over {seconds} s{complaint}").into());
     };
-    let printed = printed.recv().unwrap_or_default();
+    let printed = printed.text();
     if !status.success() {
-        let complaint = complaint(&complained);
+        let complaint = complaint(&complained.text());
         return Err(format!("the command for the root key failed: {status}{complaint}").into());
     }
     // There is nothing to be mended, and the key may be in it, however it is spelled.
-    let bytes = complained.recv().unwrap_or_default().len();
+    let bytes = complained.text().bytes().len();
     if bytes > 0 {
         tracing::warn!(
             bytes,
             "what the command for the root key wrote to standard error is not shown"
         );
     }
-    Ok(text(printed)?)
+    Ok(text(Zeroizing::new(printed.bytes().to_vec()))?)
 }
 
 fn wait(child: &mut Child, until: Option<Instant>) -> io::Result<Option<ExitStatus>> {
@@ -147,21 +149,6 @@ fn kill_all(group: Option<Pid>) {
     let _ = group.map(|group| kill_process_group(group, Signal::KILL));
 }
 
-/// Reads on a thread of its own, so that a full pipe holds nobody up.
-fn listen(pipe: Option<impl Read + Send + 'static>) -> Receiver<Zeroizing<Vec<u8>>> {
-    let (read, listened) = channel();
-    std::thread::spawn(move || {
-        let read_all = pipe.map(|mut pipe| {
-            let kept = bounded(&mut pipe);
-            // What is too long to be kept is taken all the same, or its writer would wait for ever.
-            let _ = io::copy(&mut pipe, &mut io::sink());
-            kept
-        });
-        let _ = read.send(read_all.and_then(Result::ok).unwrap_or_default());
-    });
-    listened
-}
-
 /// Reads so many bytes that a longer text than a key's is told apart, into memory that never moves.
 fn bounded(from: impl Read) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(vec![0; ROOT_KEY_TEXT_BYTES_MAX]);
@@ -191,7 +178,7 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::{read, read_file};
     use crate::config::RootKeySource;
@@ -214,6 +201,10 @@ mod tests {
         // What it leaves running, with its pipes, is not waited for.
         let key = read(&shell(&format!("sleep 600 & echo {KEY}"), 60)).unwrap();
         assert_eq!(*key.to_base64(), KEY);
+        // Nor where that has left its group, and cannot be ended with it.
+        let began = Instant::now();
+        let key = read(&shell(&format!("setsid sleep 20 & echo {KEY}"), 60)).unwrap();
+        assert!(*key.to_base64() == KEY && began.elapsed() < Duration::from_secs(20));
     }
 
     #[test]
@@ -222,10 +213,10 @@ mod tests {
         assert!(refusal(&missing).contains("/nowhere/key"));
         let said =
             refusal(&shell(&format!("echo {KEY}; echo \"no ({KEY}) luck\" >&2; exit 3"), 60));
-        let expected = "exit status: 3; it said: no ([hidden]=) luck";
+        let expected = "exit status: 3; it said: no ([hidden]=) luck; run the command by hand to read the rest";
         assert!(said.ends_with(expected), "{said}");
         let said = refusal(&shell(&format!("echo 'key={}' >&2; exit 1", &KEY[..30]), 60));
-        assert!(said.ends_with("; it said: key=[hidden]"), "{said}");
+        assert!(said.contains("; it said: key=[hidden]; run"), "{said}");
         assert!(refusal(&shell("echo short", 60)).contains("32 bytes in base64"));
         assert!(refusal(&shell("printf '\\377\\376'", 60)).contains("32 bytes in base64"));
         assert!(

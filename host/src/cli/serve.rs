@@ -169,6 +169,7 @@ pub async fn serve(
     let stop = async move {
         stop.told().await;
         tracing::info!("stopping");
+        tokio::spawn(stop.heed_again());
     };
     // The first run of a formula that ships with the product is not to wait for its compilation.
     let ready = vault.clone();

@@ -4,13 +4,20 @@
 use std::io;
 use std::process::exit;
 use std::thread;
+use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::ends::{HANG_UP, unless_ignored};
 use super::{Failure, logging, root_key};
+
+/// How soon after a signal another one is the same.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
+/// The exit code of what SIGINT has ended, as shells have it.
+const INTERRUPTED: i32 = 130;
 
 /// Notes the signals from when it is made on, whoever heeds them then.
 pub struct Stop {
@@ -71,6 +78,18 @@ impl Stop {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
             Some(()) = async { self.hang_up.as_mut()?.recv().await } => {}
+        }
+    }
+
+    /// Ends the process when it is interrupted again, by somebody who does not wait for it to stop. Again at once it is the same
+    /// signal, which whatever started the server passes on.
+    pub async fn heed_again(mut self) {
+        tokio::time::sleep(SAME_SIGNAL).await;
+        while self.interrupt.recv().now_or_never().flatten().is_some() {}
+        if self.interrupt.recv().await.is_some() {
+            tracing::warn!("interrupted again: what is under way is not waited for");
+            logging::settle();
+            exit(INTERRUPTED);
         }
     }
 

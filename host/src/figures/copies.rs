@@ -14,7 +14,7 @@ pub struct Copies {
 impl Copies {
     /// Adds them to a registry.
     pub fn new(registry: &mut Registry) -> Self {
-        let text = "When a backup was last taken whole, in Unix time";
+        let text = "The moment that the last backup taken whole is of, in Unix time";
         let backed_up = gauge(registry, "store_backed_up_timestamp_seconds", text);
         let text = "When the store was last compacted, in Unix time";
         Self { backed_up, compacted: gauge(registry, "store_compacted_timestamp_seconds", text) }
@@ -22,7 +22,7 @@ impl Copies {
 }
 
 impl Figures {
-    /// A backup was taken whole at this time.
+    /// A backup was taken whole, of this moment.
     pub fn backed_up(&self, now_ms: u64) {
         self.copies.backed_up.set(seconds(now_ms));
     }

@@ -31,7 +31,7 @@ use zeroize::Zeroizing;
 
 pub use self::audit::copy_lines;
 use self::backup::Backups;
-pub use self::backup::{Asked, Begun, read_begun, read_frame};
+pub use self::backup::{Asked, Begun, Taken, read_begun, read_frame};
 use super::envelope::Reply;
 use crate::crypto::keys::RootKey;
 use crate::limits::{COMPACT_FIRST_SECONDS_MAX, COMPACT_FULL_SECONDS};

@@ -66,6 +66,8 @@ pub struct Room {
     /// Bytes that all may take beyond those.
     bytes_max: u64,
     taken: AtomicU64,
+    /// What all runs of the queue may still come to take.
+    promised: AtomicU64,
 }
 
 impl Room {
@@ -73,7 +75,8 @@ impl Room {
     pub fn new(bytes: u64, slots: u32) -> Self {
         let slots = u64::from(slots.max(1));
         let first = RUN_MEMORY_BYTES_FIRST.min(bytes / 2 / slots);
-        Self { first, bytes_max: bytes - first * slots, taken: AtomicU64::new(0) }
+        let (taken, promised) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { first, bytes_max: bytes - first * slots, taken, promised }
     }
 }
 
@@ -101,19 +104,21 @@ impl Part {
         })
     }
 
-    /// Promises a run of the queue what it may come to hold, if there is as much beside what its owner's runs hold, and what
-    /// others of the queue are promised; no more than three quarters of what the part may have, since what the host keeps for
-    /// it is to have some too. A promise takes nothing: it holds back other runs of the queue alone.
-    pub fn promise(part: &Arc<Self>, bytes: u64) -> Option<Promise> {
-        let Room { first, bytes_max, taken } = &*part.room;
+    /// Promises a run of the queue what it may come to hold, if there is as much beside what its owner's runs, and all, hold
+    /// and others of the queue are promised; no more than three quarters of what the part may have, since what the host keeps
+    /// for it is to have some too. A promise takes nothing: it holds back other runs of the queue alone.
+    pub fn promise(part: &Arc<Self>, bytes: u64) -> std::result::Result<Promise, Refusal> {
+        let Room { first, bytes_max, taken, promised } = &*part.room;
         let most = bytes_max / 2;
         let bytes = bytes.saturating_sub(*first).min(most / 4 * 3);
-        if taken.load(Ordering::Relaxed).saturating_add(bytes) > *bytes_max {
-            return None;
-        }
         let held = part.taken.load(Ordering::Relaxed);
-        add(&part.promised, bytes, most.saturating_sub(held))?;
-        Some(Promise { part: Arc::clone(part), bytes })
+        add(&part.promised, bytes, most.saturating_sub(held)).ok_or(Refusal::Owner)?;
+        let held = taken.load(Ordering::Relaxed);
+        add(promised, bytes, bytes_max.saturating_sub(held)).ok_or_else(|| {
+            part.promised.fetch_sub(bytes, Ordering::Relaxed);
+            Refusal::Host
+        })?;
+        Ok(Promise { part: Arc::clone(part), bytes })
     }
 
     /// Gives back what was taken.
@@ -136,6 +141,7 @@ impl Promise {
         let kept = taken.min(self.bytes);
         self.bytes -= kept;
         self.part.promised.fetch_sub(kept, Ordering::Relaxed);
+        self.part.room.promised.fetch_sub(kept, Ordering::Relaxed);
     }
 }
 

@@ -52,7 +52,7 @@ pub use component::{CompileError, ComponentError, Program, check as check_compon
 pub use describe::{Description, describe};
 pub use lanes::{Place, Purpose, Wanted};
 pub use log::{LogLevel, LogLine};
-pub use memory::Kept;
+pub use memory::{Kept, Refusal};
 pub use script::{SCRIPT_RUNNER, Script, ScriptError, log_uncaught_in_words, script_runner_digest};
 pub use slots::Slot;
 

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::call::Failure;
 use super::fair::Account;
-use super::memory::{Memory, Part, Promise, Room};
+use super::memory::{Memory, Part, Promise, Refusal, Room};
 
 #[cfg(test)]
 mod tests;
@@ -49,20 +49,20 @@ struct Owner {
     account: Account,
     /// What its runs hold of the memory of all.
     memory: Arc<Part>,
-    /// Since when runs of the queue wait for memory, and when one last did, by their formula's digest.
-    waits: Mutex<HashMap<String, [Instant; 2]>>,
+    /// Since when runs of the queue wait for memory, and when one last did, by their formula.
+    waits: Mutex<HashMap<u128, [Instant; 2]>>,
 }
 
 impl Owner {
     /// Whether a run of this formula waits for memory for so long that it is to begin without; the next waits as long again.
-    fn has_waited(&self, formula: &str, longest: Duration) -> bool {
+    fn has_waited(&self, formula: u128, longest: Duration) -> bool {
         let mut waits = self.waits.lock();
-        if waits.len() >= WAITS_MAX && !waits.contains_key(formula) {
+        if waits.len() >= WAITS_MAX && !waits.contains_key(&formula) {
             // They wait anew.
             waits.clear();
         }
         let now = Instant::now();
-        let [since, last] = waits.entry(formula.to_owned()).or_insert([now, now]);
+        let [since, last] = waits.entry(formula).or_insert([now, now]);
         // Those that waited do no more, and have ended otherwise: a look takes a slot, and other runs have those for a while,
         // but not for so long.
         if last.elapsed() > 2 * longest {
@@ -71,7 +71,7 @@ impl Owner {
         *last = now;
         let has_waited = since.elapsed() >= longest;
         if has_waited {
-            waits.remove(formula);
+            waits.remove(&formula);
         }
         has_waited
     }
@@ -188,13 +188,22 @@ impl Slot {
     }
 
     /// Whether a run of the queue may begin that may come to hold so many bytes: with these promised, or since runs of its
-    /// formula have waited for so long.
-    pub fn has_memory_for(&mut self, formula: &str, bytes_max: u64, longest: Duration) -> bool {
-        self.promise = Part::promise(&self.owner.memory, bytes_max);
-        if self.promise.is_some() {
-            self.owner.waits.lock().remove(formula);
+    /// formula, which here is a number, have waited for so long. If not, whether its owner's runs have the memory or all.
+    pub fn await_memory(
+        &mut self,
+        formula: u128,
+        bytes_max: u64,
+        longest: Duration,
+    ) -> Result<(), Refusal> {
+        match Part::promise(&self.owner.memory, bytes_max) {
+            Ok(promise) => {
+                self.promise = Some(promise);
+                self.owner.waits.lock().remove(&formula);
+                Ok(())
+            }
+            Err(_) if self.owner.has_waited(formula, longest) => Ok(()),
+            Err(refusal) => Err(refusal),
         }
-        self.promise.is_some() || self.owner.has_waited(formula, longest)
     }
 
     /// The memory of the run, which may hold so many bytes.

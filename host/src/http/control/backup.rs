@@ -23,8 +23,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
-use super::{Desk, Refused, read};
+use super::{Desk, Refused, bad, read};
 use crate::http::envelope::Reply;
+use crate::model::time::parse_rfc3339;
 use crate::vault::{Backup, CHUNK_FILE_BYTES_MAX, Error, Piece, Vault};
 
 const BEGUN: u8 = b'b';
@@ -45,6 +46,15 @@ pub struct Begun {
     pub id: Uuid,
     /// Chunks that need not be sent.
     pub chunks: u32,
+}
+
+/// Which backup was taken as a whole.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Taken {
+    /// Tells the backup from others.
+    pub id: Uuid,
+    /// The moment that it is of.
+    pub created_at: String,
 }
 
 /// Which backup is asked for.
@@ -233,8 +243,8 @@ pub async fn backup(
 
 /// The command has all of a backup on its disk.
 pub async fn taken(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<()>, Refused> {
-    let Begun { id, .. } = read(&body)?;
-    vault.backed_up(id);
+    let Taken { id, created_at } = read(&body)?;
+    vault.backed_up(id, parse_rfc3339(&created_at).map_err(|error| bad(&error))?);
     Ok(Reply(()))
 }
 

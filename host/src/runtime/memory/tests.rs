@@ -103,13 +103,13 @@ fn what_a_run_is_promised_holds_back_others_of_the_queue_and_nobody_else() {
     let promised = |part: &Part| part.promised.load(Ordering::Relaxed);
     let first = Part::promise(&a, FIRST + 5 * MIB).unwrap();
     assert_eq!((taken(&room), promised(&a)), (0, 5 * MIB));
-    assert!(Part::promise(&a, FIRST + 4 * MIB).is_none());
+    assert!(Part::promise(&a, FIRST + 4 * MIB).is_err());
     let second = Part::promise(&a, FIRST + 3 * MIB).unwrap();
     // Whoever really grows has it.
     let mut other = Memory::new(Arc::clone(&a), 64 * MIB);
     grow(&mut other, FIRST + 4 * MIB).unwrap();
     drop(second);
-    assert!(Part::promise(&a, FIRST + 1).is_none());
+    assert!(Part::promise(&a, FIRST + 1).is_err());
     drop(other);
     // What a run takes is not promised any more, and what it has not taken is given up as it ends.
     let mut run = Memory::new(Arc::clone(&a), 64 * MIB).with(Some(first));
@@ -117,7 +117,7 @@ fn what_a_run_is_promised_holds_back_others_of_the_queue_and_nobody_else() {
     assert_eq!((taken(&room), promised(&a)), (2 * MIB, 3 * MIB));
     grow(&mut run, FIRST + 7 * MIB).unwrap();
     assert_eq!((taken(&room), promised(&a)), (7 * MIB, 0));
-    assert!(Part::promise(&a, FIRST + 2 * MIB).is_none());
+    assert!(Part::promise(&a, FIRST + 2 * MIB).is_err());
     drop(run);
     // A small one needs none, and none is promised all that its owner may have.
     let (little, much) = (Part::promise(&a, FIRST).unwrap(), Part::promise(&b, 64 * MIB).unwrap());
@@ -129,9 +129,17 @@ fn what_a_run_is_promised_holds_back_others_of_the_queue_and_nobody_else() {
     grow(&mut two, FIRST + 3 * MIB).unwrap();
     drop(much);
     let c = Arc::new(Part::of(&room));
-    assert!(Part::promise(&c, FIRST + 6 * MIB).is_none());
+    assert!(Part::promise(&c, FIRST + 6 * MIB).is_err());
     drop((little, one, two, Part::promise(&c, FIRST + 6 * MIB)));
     assert_eq!((taken(&room), promised(&a), promised(&b), promised(&c)), (0, 0, 0, 0));
+    // Nor what others of the queue are promised, whoever's they are.
+    let promise = |part: &Arc<Part>| Part::promise(part, FIRST + 6 * MIB);
+    let (first, second) = (promise(&a).unwrap(), promise(&b).unwrap());
+    assert_eq!(promise(&a).err(), Some(Refusal::Owner));
+    assert_eq!((promise(&c).err(), promised(&c)), (Some(Refusal::Host), 0));
+    drop(first);
+    drop((promise(&c).unwrap(), second));
+    assert_eq!(room.promised.load(Ordering::Relaxed), 0);
 }
 
 #[test]

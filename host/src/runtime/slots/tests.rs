@@ -1,4 +1,4 @@
-use super::{OWNERS_MIN, Slots};
+use super::{OWNERS_MIN, Slot, Slots};
 use crate::runtime::Failure;
 use crate::runtime::memory::Room;
 use std::time::{Duration, Instant};
@@ -107,20 +107,21 @@ async fn runs_of_the_queue_wait_for_what_they_may_hold_and_not_for_ever() {
     let slots = Slots::new(4, 4, 0, Room::new(64 << 20, 4));
     let take = || slots.try_acquire(1).unwrap();
     let (long, much) = (Duration::from_mins(1), u64::MAX);
+    let has = |slot: &mut Slot, formula: u128| slot.await_memory(formula, much, long).is_ok();
     let mut first = take();
-    assert!(first.has_memory_for("a", much, long));
+    assert!(has(&mut first, 1));
     // The next one has no promise, and begins once it has waited; the one after it waits as long again.
     let mut next = take();
-    assert!(!next.has_memory_for("a", much, long));
+    assert!(!has(&mut next, 1));
     let before = Instant::now().checked_sub(2 * long).unwrap();
     // But not one that comes long after those that waited have gone.
     let long_before = before.checked_sub(long).unwrap();
-    next.owner.waits.lock().insert("a".to_owned(), [long_before, long_before]);
-    assert!(!next.has_memory_for("a", much, long));
-    next.owner.waits.lock().insert("a".to_owned(), [before, Instant::now()]);
-    assert!(!take().has_memory_for("b", much, long));
-    assert!(next.has_memory_for("a", much, long) && !next.has_memory_for("a", much, long));
+    next.owner.waits.lock().insert(1, [long_before, long_before]);
+    assert!(!has(&mut next, 1));
+    next.owner.waits.lock().insert(1, [before, Instant::now()]);
+    assert!(!has(&mut take(), 2));
+    assert!(has(&mut next, 1) && !has(&mut next, 1));
     // What a run was promised that never began is there for another.
     drop(first);
-    assert!(next.has_memory_for("a", much, long) && next.owner.waits.lock().len() == 1);
+    assert!(has(&mut next, 1) && next.owner.waits.lock().len() == 1);
 }

@@ -23,6 +23,7 @@ use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::crypto::seal::Key;
 use crate::figures::figures;
+use crate::model::time::Timestamp;
 use crate::store::{Record, Snapshot};
 
 /// A part of a backup. Each goes to a file of its own.
@@ -61,10 +62,10 @@ pub struct Backup {
 }
 
 impl Vault {
-    /// Notes that a backup was taken as a whole.
-    pub fn backed_up(&self, id: Uuid) {
-        tracing::info!(backup = %id, "a backup was taken");
-        figures().backed_up(self.now().0);
+    /// Notes that a backup of this moment was taken as a whole.
+    pub fn backed_up(&self, id: Uuid, moment: Timestamp) {
+        tracing::info!(backup = %id, of = %moment, "a backup was taken");
+        figures().backed_up(moment.0);
     }
 
     /// Begins a backup: of everything as it is at one moment between this call and its return. Reads and writes go on

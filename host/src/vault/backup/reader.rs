@@ -13,6 +13,9 @@ use crate::store::Row;
 /// Why a backup cannot be read: a sentence for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 pub enum BackupError {
+    /// There is no manifest.
+    #[error("the folder holds no backup, or one that is incomplete: it has no manifest")]
+    Absent,
     /// There is no manifest of this format.
     #[error("the manifest is none of a backup, or was cut short")]
     NoManifest,

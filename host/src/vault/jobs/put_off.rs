@@ -5,12 +5,32 @@ use std::time::{Duration, Instant};
 
 use super::queue::Queue;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
+use crate::runtime::Refusal;
 
 /// Jobs and reactors of a tenant that are put off: once there are so many, its other jobs wait too. They are named each time
 /// one is taken.
 const PUT_OFF_MAX: usize = 1_000;
 /// How long is known that a run of a reactor could not be begun, and that another is to be tried, if none comes.
 const UNTRIED_MAX: Duration = Duration::from_mins(1);
+
+/// How long a reactor is not tried, at most, since another one that wants no more memory than it could not be run.
+const UNTRIED_FOR_OTHERS_MAX: Duration = Duration::from_secs(5);
+
+/// Memory that a run lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Want {
+    /// So many bytes.
+    pub bytes: u64,
+    /// Whether all tenants' runs have it, and not its own tenant's alone.
+    pub is_of_all: bool,
+}
+
+impl Want {
+    /// So many bytes, which were refused for this.
+    pub fn of(bytes: u64, refusal: Refusal) -> Self {
+        Self { bytes, is_of_all: refusal == Refusal::Host }
+    }
+}
 
 /// What a job waits for that is put off.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,8 +72,8 @@ struct Tried {
     by: Option<InvocationId>,
     /// When by another.
     next: Instant,
-    /// Whether it lacks memory alone.
-    lacks_memory: bool,
+    /// What it lacks, if that is memory alone, and since when that is known.
+    wants: Option<(Want, Instant)>,
 }
 
 impl PutOff {
@@ -66,40 +86,57 @@ impl PutOff {
     /// better than before; of others that were taken before, the latest moment counts.
     pub fn try_at(&mut self, tenant: TenantId, reactor: ReactorId, by: InvocationId, at: Instant) {
         let tried = self.reactors.entry(tenant).or_default().entry(reactor);
-        let tried = tried.or_insert(Tried { by: None, next: at, lacks_memory: false });
+        let tried = tried.or_insert(Tried { by: None, next: at, wants: None });
         let is_trier = tried.by.take_if(|trier| *trier == by).is_some();
         tried.next = if is_trier { at } else { at.max(tried.next) };
-        tried.lacks_memory = false;
+        tried.wants = None;
     }
 
-    /// A run of a reactor has no memory to begin with, and is tried at a moment, or once there is some.
+    /// A run of a reactor has no memory to begin with, and is tried at a moment, or once there is some. So are the tenant's
+    /// other reactors that want as much: each try opens a job, and would tell no more.
     pub fn for_memory(
         &mut self,
         (tenant, reactor): (TenantId, ReactorId),
         id: InvocationId,
-        at: Instant,
+        want: Want,
+        (now, at): (Instant, Instant),
     ) {
         self.add(tenant, id, Until::Memory(at));
         self.try_at(tenant, reactor, id, at);
-        if let Some(tried) = self.tried(tenant, reactor) {
-            tried.lacks_memory = true;
+        for (other, tried) in self.reactors.get_mut(&tenant).into_iter().flatten() {
+            let wants_as_much = tried.wants.is_some_and(|(others, since)| {
+                others.bytes >= want.bytes && since + UNTRIED_FOR_OTHERS_MAX > now
+            });
+            if *other == reactor {
+                tried.wants = Some((want, now));
+            } else if wants_as_much && tried.by.is_none() {
+                tried.next = at.max(tried.next);
+            }
         }
     }
 
-    /// A run of a tenant has given back memory: what of it lacks some may be tried now. Gives whether any does.
-    pub fn memory_is_back(&mut self, tenant: TenantId, now: Instant) -> bool {
-        let jobs = self.jobs.get_mut(&tenant).map_or(0, |jobs| {
-            let before = jobs.len();
-            jobs.retain(|_, until| !matches!(until, Until::Memory(_)));
-            before - jobs.len()
-        });
-        if self.jobs.get(&tenant).is_some_and(HashMap::is_empty) {
-            self.jobs.remove(&tenant);
+    /// A run of a tenant has given back memory: what lacks some may be tried now, of all tenants where all have it. Gives
+    /// whose that is, the tenant itself last: its runs had their turn.
+    pub fn memory_is_back(&mut self, tenant: TenantId, now: Instant) -> Vec<TenantId> {
+        let Self { jobs, reactors } = self;
+        let mut whose = Vec::new();
+        for (of, reactors) in reactors.iter_mut() {
+            let lacks = |tried: &Tried| {
+                tried.next > now
+                    && tried.wants.is_some_and(|(want, _)| want.is_of_all || *of == tenant)
+            };
+            let lacking = reactors.values_mut().filter(|tried| lacks(tried));
+            if lacking.map(|tried| tried.next = now).count() == 0 {
+                continue;
+            }
+            // Of the others no job is tried before its reactor is.
+            let jobs = jobs.get_mut(of).into_iter();
+            jobs.for_each(|jobs| jobs.retain(|_, until| !matches!(until, Until::Memory(_))));
+            whose.push(*of);
         }
-        let reactors = self.reactors.get_mut(&tenant).into_iter().flatten();
-        let lacking = reactors.filter(|(_, tried)| tried.lacks_memory && tried.next > now);
-        let tried_now = lacking.map(|(_, tried)| tried.next = now).count();
-        jobs + tried_now > 0
+        jobs.retain(|_, jobs| !jobs.is_empty());
+        whose.sort_unstable_by_key(|of| *of == tenant);
+        whose
     }
 
     /// Whether a run of a reactor may be begun. Where one could not be, one is tried now and then, as often as it comes, and
@@ -114,7 +151,7 @@ impl PutOff {
         let Some(tried) = self.tried(tenant, reactor) else { return true };
         let may_try = tried.by == Some(by) || tried.next <= now;
         if may_try {
-            *tried = Tried { by: Some(by), next, lacks_memory: false };
+            *tried = Tried { by: Some(by), next, wants: None };
         }
         may_try
     }
@@ -129,7 +166,7 @@ impl PutOff {
         next: Instant,
     ) -> bool {
         let tried = self.reactors.entry(tenant).or_default().entry(reactor);
-        let tried = tried.or_insert(Tried { by: Some(by), next, lacks_memory: false });
+        let tried = tried.or_insert(Tried { by: Some(by), next, wants: None });
         let holds_back = tried.by == Some(by);
         if holds_back {
             tried.next = next.max(tried.next);
@@ -212,15 +249,18 @@ impl Queue {
         &self,
         whose: (TenantId, ReactorId),
         id: InvocationId,
+        want: Want,
         longest: Duration,
     ) {
-        self.put_off.lock().for_memory(whose, id, Instant::now() + longest);
+        let now = Instant::now();
+        self.put_off.lock().for_memory(whose, id, want, (now, now + longest));
     }
 
     /// A job is over, with the memory that its run held.
     pub(super) fn is_over(&self, tenant: TenantId, id: InvocationId) {
         self.forget_failures(id);
-        if self.put_off.lock().memory_is_back(tenant, Instant::now()) {
+        let whose = self.put_off.lock().memory_is_back(tenant, Instant::now());
+        for tenant in whose {
             self.jobs_of(tenant);
         }
     }

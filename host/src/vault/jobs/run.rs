@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::Instrument as _;
 
 use super::in_hand::Standing;
-use super::put_off::Until;
+use super::put_off::{Until, Want};
 use super::{Ended, Job, JobStatus};
 use crate::figures::figures;
 use crate::limits::{
@@ -38,14 +38,14 @@ enum Turn {
     /// It has not begun, and its turn comes again.
     Passed,
     /// It has not begun, since its tenant's runs, or all, hold the memory that it takes.
-    NoMemory,
+    NoMemory(Want),
 }
 
 /// What a job lacks to begin.
 enum Lacking {
     /// Its formula is not compiled, and others have the slot.
     Program,
-    Memory,
+    Memory(Want),
 }
 
 /// What a job needs to begin.
@@ -97,18 +97,18 @@ impl Vault {
             Err(Error::NotRunnable(ComponentError::TooSlow)) => Some(SLOW_MACHINE_PAUSE),
             _ => None,
         };
-        match waits_for_room {
-            None if matches!(turn, Ok(Turn::NoMemory)) => {
-                self.0.queue.lacks_memory((tenant, reactor), id, tick);
+        match (waits_for_room, &turn) {
+            (None, Ok(Turn::NoMemory(want))) => {
+                self.0.queue.lacks_memory((tenant, reactor), id, *want, tick);
             }
-            None => self.0.queue.was_tried(tenant, reactor, id),
+            (None, _) => self.0.queue.was_tried(tenant, reactor, id),
             // What stands in its way does so for all others of its reactor.
-            Some(later) => self.0.queue.put_off_reactor(tenant, reactor, id, later),
+            (Some(later), _) => self.0.queue.put_off_reactor(tenant, reactor, id, later),
         }
         match turn {
             // Or its tenant is erased, and all that is told of it with it.
             Ok(Turn::Taken) | Err(Error::TenantGone) => self.0.queue.is_over(tenant, id),
-            Ok(Turn::Passed | Turn::NoMemory) => {}
+            Ok(Turn::Passed | Turn::NoMemory(_)) => {}
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
                 let given_up = self.give_up_if_hopeless(tenant, id, &error).await;
@@ -191,7 +191,7 @@ impl Vault {
         let (id, reactor) = (job.entity.id, job.entity.reactor_id);
         match self.prepared(tenant, &mut job.entity, slot).await {
             Ok(Ok(prepared)) => self.begin_and_run(tenant, job, prepared).await,
-            Ok(Err(Lacking::Memory)) => Ok(Turn::NoMemory),
+            Ok(Err(Lacking::Memory(want))) => Ok(Turn::NoMemory(want)),
             Ok(Err(Lacking::Program)) => {
                 // It may have to wait long, and its arguments may be.
                 drop(job);
@@ -281,8 +281,8 @@ impl Vault {
         // What was accepted is not to end for what others hold, and once it has begun it would.
         let most = u64::from(formula.limits.memory_mb) << 20;
         let longest = Duration::from_millis(ASYNCHRONOUS_TIMEOUT_MS_MAX);
-        if !slot.has_memory_for(&formula.component_digest, most, longest) {
-            return Ok(Err(Lacking::Memory));
+        if let Err(refusal) = slot.await_memory(formula.id.0.as_u128(), most, longest) {
+            return Ok(Err(Lacking::Memory(Want::of(most, refusal))));
         }
         // Nor is it refused for what others ask for.
         let ready = taken_on(self.ready(&permit, job.reactor_id, arguments)).await?;

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::{OfTenant, PUT_OFF_MAX, PutOff, UNTRIED_MAX, Until};
+use super::{OfTenant, PUT_OFF_MAX, PutOff, UNTRIED_MAX, Until, Want};
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -69,17 +69,19 @@ fn a_job_waits_for_its_moment() {
 #[test]
 fn what_lacks_memory_is_tried_once_there_is_some() {
     let (mut put_off, now) = (PutOff::default(), Instant::now());
+    let want = Want { bytes: 9, is_of_all: false };
     let memory = |put_off: &mut PutOff, number| {
-        put_off.for_memory((tenant(1), reactor(1)), id(number), now + SECOND);
+        let whose = (tenant(1), reactor(1));
+        put_off.for_memory(whose, id(number), want, (now, now + SECOND));
     };
-    assert!(!put_off.memory_is_back(tenant(1), now));
+    assert_eq!(put_off.memory_is_back(tenant(1), now), []);
     memory(&mut put_off, 1);
     put_off.try_at(tenant(1), reactor(2), id(2), now + SECOND);
     put_off.add(tenant(1), id(3), Until::ClockBelieved);
     assert_eq!(of(&put_off, now).reactors.len(), 2);
     // Another tenant's memory is no matter.
-    assert!(!put_off.memory_is_back(tenant(2), now));
-    assert!(put_off.memory_is_back(tenant(1), now));
+    assert_eq!(put_off.memory_is_back(tenant(2), now), []);
+    assert_eq!(put_off.memory_is_back(tenant(1), now), [tenant(1)]);
     assert_eq!(
         (of(&put_off, now).jobs, of(&put_off, now).reactors),
         (vec![id(3)], vec![reactor(2)])
@@ -88,11 +90,56 @@ fn what_lacks_memory_is_tried_once_there_is_some() {
     assert!(may_try(&mut put_off, 4, now) && !may_try(&mut put_off, 5, now));
     memory(&mut put_off, 4);
     assert!(!may_try(&mut put_off, 4, now) && !may_try(&mut put_off, 5, now));
-    assert!(put_off.memory_is_back(tenant(1), now) && may_try(&mut put_off, 5, now));
+    assert_eq!(put_off.memory_is_back(tenant(1), now), [tenant(1)]);
+    assert!(may_try(&mut put_off, 5, now));
     // By itself after a while.
     memory(&mut put_off, 5);
     assert_eq!(put_off.take_up(now + SECOND, false), [tenant(1)]);
     assert!(may_try(&mut put_off, 6, now + SECOND));
+}
+
+#[test]
+fn where_all_have_the_memory_who_waits_is_tried_before_the_tenant_that_gave_it_back() {
+    let (mut put_off, now) = (PutOff::default(), Instant::now());
+    for number in 1..=4 {
+        let want = Want { bytes: 9, is_of_all: number != 3 };
+        let whose = (tenant(number), reactor(number));
+        put_off.for_memory(whose, id(1), want, (now, now + SECOND));
+    }
+    let mut whose = put_off.memory_is_back(tenant(2), now);
+    assert_eq!(whose.pop(), Some(tenant(2)));
+    whose.sort_unstable_by_key(|tenant| tenant.0);
+    assert_eq!(whose, [tenant(1), tenant(4)]);
+    assert_eq!(put_off.memory_is_back(tenant(3), now), [tenant(3)]);
+}
+
+#[test]
+fn while_one_finds_no_memory_those_that_want_as_much_are_seldom_tried() {
+    let (mut put_off, now) = (PutOff::default(), Instant::now());
+    let lacks = |put_off: &mut PutOff, number, bytes, at| {
+        let want = Want { bytes, is_of_all: false };
+        put_off.for_memory((tenant(1), reactor(number)), id(1), want, (at, at + SECOND));
+    };
+    let wait = |put_off: &PutOff, at| {
+        let mut reactors = of(put_off, at).reactors;
+        reactors.sort_unstable_by_key(|reactor| reactor.0);
+        reactors
+    };
+    for (number, bytes) in [(1, 5), (2, 9), (3, 7), (4, 7)] {
+        lacks(&mut put_off, number, bytes, now);
+    }
+    for seconds in 1..5 {
+        let at = now + seconds * SECOND;
+        assert_eq!(wait(&put_off, at), []);
+        lacks(&mut put_off, 3, 7, at);
+        assert_eq!(wait(&put_off, at), [2, 3, 4].map(reactor), "{seconds}");
+        // One that is tried already goes on with that.
+        assert!(put_off.may_try((tenant(1), reactor(1)), id(2), at, at + 9 * SECOND));
+        put_off.try_at(tenant(1), reactor(1), id(2), at);
+    }
+    let at = now + 5 * SECOND;
+    lacks(&mut put_off, 3, 7, at);
+    assert_eq!(wait(&put_off, at), [reactor(3)]);
 }
 
 #[test]
