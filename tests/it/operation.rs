@@ -536,7 +536,7 @@ fn the_memory_of_the_container_is_what_its_comment_adds_up() {
     };
     let counted = [
         given("reactor-memory-mb"),
-        given("connections-max") * 2 * l::CONNECTION_BUFFER_BYTES_MAX as u64 >> 20,
+        (given("connections-max") * 2 * l::CONNECTION_BUFFER_BYTES_MAX as u64) >> 20,
         (l::BODIES_BYTES_MAX >> 20) as u64,
         (l::OPENED_BYTES_MAX >> 20) as u64 + OPENED_BESIDE_MB,
         l::PROGRAMS_MEMORY_MB_DEFAULT,

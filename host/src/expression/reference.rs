@@ -14,7 +14,7 @@ use super::value::to_text;
 use super::work::{Work, weight};
 use super::{ExpressionError, is_expression};
 use crate::crypto::entropy::Entropy;
-use crate::limits::{FAULTS_MAX, FILLED_BYTES_MAX, TOKENS_PER_CALL_MAX};
+use crate::limits::{EXPRESSION_BYTES_MAX, FAULTS_MAX, FILLED_BYTES_MAX, TOKENS_PER_CALL_MAX};
 use crate::model::faults::{Faults, is_within};
 use crate::model::id::TokenId;
 use crate::model::path::Path;
@@ -213,7 +213,7 @@ impl Arguments {
                         let (as_it_is, made) = self.counts.entry(id.clone()).or_default();
                         *if source.contains('|') { made } else { as_it_is } += 1;
                         if self.uses.len() < FAULTS_MAX {
-                            let is_plain = is_alone && is_plain(source);
+                            let is_plain = is_alone && is_plain(source.trim());
                             self.uses.push(Use {
                                 id: id.clone(),
                                 path: path.to_string(),
@@ -270,6 +270,10 @@ enum ReferenceError {
 }
 
 fn reference(source: &str) -> Result<Piece, ReferenceError> {
+    if source.len() + "{{}}".len() > EXPRESSION_BYTES_MAX {
+        return Err(ExpressionError::TooLong.into());
+    }
+    let source = source.trim();
     let (head, filters) = match source.split_once('|') {
         Some((head, filters)) => (head.trim(), Some(filters)),
         None => (source, None),
@@ -280,7 +284,7 @@ fn reference(source: &str) -> Result<Piece, ReferenceError> {
     // Otherwise all of the token is written out as JSON, to be looked into in one place.
     let in_data = source.as_deref().filter(|_| of_token.is_some()).and_then(named_in_data);
     let whole = of_token.is_some() && in_data.is_none();
-    let expression = |source: &String| Template::parse(&format!("{{{{ {source} }}}}"));
+    let expression = |source: &String| Template::parse_measured(&format!("{{{{ {source} }}}}"));
     let filters = in_data.as_ref().or(source.as_ref()).map(expression).transpose()?;
     Ok(Piece::Reference { id, whole, filters })
 }

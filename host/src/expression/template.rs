@@ -157,7 +157,7 @@ pub fn stretches(source: &str, quotes: Quotes) -> Result<Vec<Stretch<'_>>, Expre
         }
         let inner = &rest[open + 2..];
         let close = closing(inner, quotes).ok_or(ExpressionError::Unclosed)?;
-        found.push(Stretch::Expression(inner[..close].trim()));
+        found.push(Stretch::Expression(&inner[..close]));
         rest = &inner[close + 2..];
     }
     if !rest.is_empty() || found.is_empty() {
@@ -185,13 +185,16 @@ fn closing(inner: &str, quotes: Quotes) -> Option<usize> {
 impl Template {
     /// Parses a template.
     pub fn parse(source: &str) -> Result<Self, ExpressionError> {
-        if source.len() > EXPRESSION_BYTES_MAX {
-            return Err(ExpressionError::TooLong);
-        }
+        let fits = source.len() <= EXPRESSION_BYTES_MAX;
+        if fits { Self::parse_measured(source) } else { Err(ExpressionError::TooLong) }
+    }
+
+    /// The same of what was measured before, as its author wrote it.
+    pub(super) fn parse_measured(source: &str) -> Result<Self, ExpressionError> {
         let piece = |stretch: Stretch<'_>| match stretch {
             Stretch::Text(text) if text.contains("{%") => Err(ExpressionError::Tag),
             Stretch::Text(text) => Ok(Piece::Text(text.to_owned())),
-            Stretch::Expression(source) => expression(source),
+            Stretch::Expression(source) => expression(source.trim()),
         };
         stretches(source, Quotes::Everywhere)?
             .into_iter()

@@ -28,7 +28,7 @@ const FORMULA_STACK_BYTES: usize = 1 << 20;
 pub const TABLE_ELEMENTS_MAX: usize = 20_000;
 /// Core instances of one component, at most: a Rust formula has three, one in Python some twenty. They are only counted,
 /// and every slot has its own, so that no run is turned away for what another one takes.
-const CORE_INSTANCES_EACH: u32 = 64;
+pub const CORE_INSTANCES_EACH: u32 = 64;
 /// Memories and tables of one component, at most; their addresses are reserved for every slot.
 pub const MEMORIES_EACH: u32 = 2;
 /// See [`MEMORIES_EACH`].
@@ -98,7 +98,9 @@ fn pool(slots: u32) -> PoolingAllocationConfig {
         .total_core_instances(slots * CORE_INSTANCES_EACH)
         .max_core_instances_per_component(CORE_INSTANCES_EACH)
         .total_memories(slots * MEMORIES_EACH)
+        .max_memories_per_module(MEMORIES_EACH)
         .total_tables(slots * TABLES_EACH)
+        .max_tables_per_module(TABLES_EACH)
         .total_stacks(slots)
         .max_memory_size((FORMULA_MEMORY_MB_MAX as usize) << 20)
         .table_elements(TABLE_ELEMENTS_MAX)

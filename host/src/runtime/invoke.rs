@@ -35,6 +35,9 @@ const HANDED_BYTES_MAX: usize = 2 * if RESPONSE_BYTES_MAX > HTTP_BODY_BYTES_MAX 
 /// Bytes that each answer may take once it is read, about as much as its slot has for a small run.
 const ANSWER_BYTES_FREE: usize = 1 << 20;
 
+/// Said of a formula that holds more than [`HANDLES_MAX`].
+const HELD_TOO_MUCH: &str = "it held more than 1024 things of its host at a time";
+
 /// What the SDK, and the runner of scripts, say of a server that cannot be reached when the formula does not.
 const UNANSWERED: &str = "the other server cannot be reached";
 
@@ -249,9 +252,21 @@ fn classify(error: &wasmtime::Error, refused: Option<Refusal>) -> Failure {
         None if error.root_cause().to_string().contains("hostcalls") => Failure::TooLarge,
         None => {
             tracing::debug!(%error, "a formula broke its contract");
-            Failure::Trapped { cause: "it broke the contract with its host" }
+            Failure::Trapped { cause: broken(&error.root_cause().to_string()) }
         }
     }
+}
+
+/// What of the contract with its host a formula broke, which libraries say in words alone.
+fn broken(cause: &str) -> &'static str {
+    let told = [
+        ("exceeds limit", "it asked for more than 65536 random bytes at once"),
+        ("no free keys", HELD_TOO_MUCH),
+        ("handle limit exceeded", HELD_TOO_MUCH),
+        ("empty poll list", "it waited for none of a list of events"),
+    ];
+    let found = told.into_iter().find(|(words, _)| cause.contains(words));
+    found.map_or("it broke the contract with its host", |(_, told)| told)
 }
 
 fn cannot_grow() -> Failure {
@@ -318,6 +333,24 @@ mod tests {
         ] {
             let told = for_want_of_room(of_its_own.clone(), Some(Refusal::Owner));
             assert!(told == of_its_own, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn bounds_that_libraries_tell_of_in_words_are_named() {
+        use wasmtime::component::{ResourceTable, ResourceTableError};
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(1);
+        table.push(()).unwrap();
+        let full: ResourceTableError = table.push(()).unwrap_err();
+        for (cause, told) in [
+            (full.to_string().as_str(), "1024 things"),
+            ("cannot allocate another handle: store handle limit exceeded", "1024 things"),
+            ("requested len 65537 exceeds limit 65536", "65536 random bytes"),
+            ("empty poll list", "none of a list"),
+            ("anything else", "the contract"),
+        ] {
+            assert!(super::broken(cause).contains(told), "{cause}");
         }
     }
 

@@ -112,6 +112,27 @@ fn what_is_no_reference_is_told_at_its_place() {
 }
 
 #[test]
+fn each_has_so_many_bytes_as_it_is_written_whatever_its_id() {
+    let id = "a-much-longer-id-than-any-that-stands-for-it";
+    let tokens = [parts("one", json!("1")), parts(id, json!("1"))];
+    let find = |id: &crate::model::id::TokenId| tokens.iter().find(|parts| parts.id == id.as_str());
+    for head in ["one", id] {
+        for (bytes, is_taken) in [(4_096, true), (4_097, false)] {
+            let missing = bytes - format!("{{{{ {head} | append: '' }}}}").len();
+            let filtered = format!("{{{{ {head} | append: '{}' }}}}", "x".repeat(missing));
+            let spaced = format!("{{{{{head}{}}}}}", " ".repeat(bytes - 4 - head.len()));
+            for source in [filtered, spaced] {
+                assert_eq!(source.len(), bytes);
+                let filled = Arguments::parse(&json!(format!("{source} and more"))).map(|args| {
+                    args.fill(&find, &SeededEntropy::new(7), &arguments_work()).is_ok()
+                });
+                assert_eq!(filled.unwrap_or(false), is_taken, "{bytes} {head}");
+            }
+        }
+    }
+}
+
+#[test]
 fn at_most_100_tokens_and_16_mib() {
     let references = |count: usize| {
         Value::from((0..count).map(|n| format!("{{{{ token{n} }}}}")).collect::<Vec<_>>())

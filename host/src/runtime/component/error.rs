@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::FUNCTION_BYTES_MAX;
-use crate::limits::COMPONENT_BYTES_MAX;
+use crate::limits::{COMPONENT_BYTES_MAX, FORMULA_MEMORY_MB_MAX};
+use crate::runtime::engine::{CORE_INSTANCES_EACH, MEMORIES_EACH, TABLE_ELEMENTS_MAX, TABLES_EACH};
 use crate::runtime::entry;
 
 /// Why bytes are no formula.
@@ -68,7 +69,10 @@ pub enum ComponentError {
     #[error("The script must assign a function to module.exports.")]
     NoFunction,
     /// It is made of more parts than a slot has room for.
-    #[error("The component needs more instances, memories or tables than the host provides.")]
+    #[error(
+        "The component needs more than the host provides: {CORE_INSTANCES_EACH} instances of core modules, {MEMORIES_EACH} \
+         memories of {FORMULA_MEMORY_MB_MAX} MiB each and {TABLES_EACH} tables of {TABLE_ELEMENTS_MAX} elements each."
+    )]
     TooManyParts,
 }
 
