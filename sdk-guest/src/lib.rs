@@ -98,6 +98,7 @@ mod error;
 mod filter;
 pub mod http;
 pub mod log;
+pub mod number;
 pub mod parameters;
 mod request;
 mod response;

@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use tokamak_sdk::{Error, Faults, Map, Value};
+use tokamak_sdk::{Error, Faults, Map, Value, number};
 
 /// Fewest and most digits of a card number (ISO/IEC 7812, as far as it is in use).
 const DIGITS: RangeInclusive<usize> = 12..=19;
@@ -66,12 +66,7 @@ fn whole(value: Option<&Value>, range: &RangeInclusive<u32>) -> Option<Option<u3
     let number = match value {
         None | Some(Value::Null) => return Some(None),
         Some(Value::String(text)) => text.trim().parse().ok(),
-        // A cast to `number` may have made 12 into 12.0.
-        Some(Value::Number(number)) => number
-            .as_u64()
-            .and_then(|number| u32::try_from(number).ok())
-            .or_else(|| range.clone().find(|n| number.as_f64() == Some(f64::from(*n)))),
-        Some(_) => None,
+        Some(value) => number::whole(value).and_then(|number| u32::try_from(number).ok()),
     };
     number.filter(|number| range.contains(number)).map(Some)
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use serde::Deserialize;
-use tokamak_sdk::{Map, Value, http};
+use tokamak_sdk::{Map, Value, http, number};
 
 use crate::configuration::Members;
 use crate::target;
@@ -230,10 +230,9 @@ fn is_exact(text: &str) -> bool {
     http::Response::new(200, text).exact_json::<Value>().is_ok()
 }
 
-/// A whole number above 0; a cast to `number` may have made 12 into 12.0.
+/// A whole number above 0.
 fn milliseconds(value: &Value) -> Option<u32> {
-    // The text of a whole float is its digits, so no cast can cut anything off.
-    let milliseconds = value.as_f64()?.to_string().parse().ok();
+    let milliseconds = number::whole(value).and_then(|number| u32::try_from(number).ok());
     milliseconds.filter(|milliseconds| *milliseconds > 0)
 }
 

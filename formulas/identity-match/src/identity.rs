@@ -2,7 +2,7 @@
 //!
 //! What is null or empty is absent. Values of the wrong type are faults, named by their member.
 
-use tokamak_sdk::{Faults, Map, Value};
+use tokamak_sdk::{Faults, Map, Value, number};
 
 use crate::date::Date;
 use crate::text;
@@ -149,7 +149,7 @@ impl Reader<'_> {
             }
             Some(Value::String(text)) => filled(text.trim().to_owned()),
             Some(value @ Value::Number(_)) => {
-                let digits = whole(value);
+                let digits = number::whole(value).map(|number| number.to_string());
                 if digits.is_none() {
                     self.fault(name, "must be a string or a whole number, 0 or more");
                 }
@@ -223,13 +223,6 @@ impl Reader<'_> {
         self.right &= reader.right;
         (address != Address::default()).then_some(address)
     }
-}
-
-/// The digits of a whole number; a cast to `number` may have made 12 into 12.0.
-fn whole(number: &Value) -> Option<String> {
-    // The text of a whole float is its digits.
-    let whole = || number.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
-    number.as_u64().map(|number| number.to_string()).or_else(|| Some(whole()?.to_string()))
 }
 
 fn filled(text: String) -> Option<String> {

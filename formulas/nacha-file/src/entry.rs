@@ -1,6 +1,6 @@
 //! What is paid: the entries of the arguments, checked.
 
-use tokamak_sdk::{Faults, Value};
+use tokamak_sdk::{Faults, Value, number};
 
 use crate::field::{identification, is_digits, is_routing_number, plain};
 use crate::member::Members;
@@ -165,8 +165,7 @@ fn transaction_code(account_type: AccountType, kind: Kind, prenote: bool) -> u64
 /// amount that comes from a token may be text.
 fn cents(given: &Value) -> Option<u64> {
     match given {
-        // The text of a whole float is its digits, so no cast can cut anything off.
-        Value::Number(cents) => cents.as_u64().or_else(|| cents.as_f64()?.to_string().parse().ok()),
+        Value::Number(_) => number::whole(given),
         Value::String(cents) => {
             Some(cents.trim()).filter(|cents| is_digits(cents, 1..=18))?.parse().ok()
         }

@@ -3,9 +3,7 @@
 use std::ops::RangeInclusive;
 
 use tokamak_sdk::clock::Minute;
-use tokamak_sdk::{Faults, Value};
-
-use crate::number;
+use tokamak_sdk::{Faults, Value, number};
 
 /// Fewest and most digits of a card number (ISO/IEC 7812, as far as it is in use).
 const NUMBER_DIGITS: RangeInclusive<usize> = 12..=19;

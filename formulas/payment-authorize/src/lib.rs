@@ -38,7 +38,6 @@
 //! another request, which they refuse.
 
 mod card;
-mod number;
 mod payment;
 mod processor;
 mod settings;

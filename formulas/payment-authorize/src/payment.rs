@@ -1,10 +1,10 @@
 //! What is to be paid: the arguments, checked.
 
 use tokamak_sdk::clock::Minute;
+use tokamak_sdk::number::whole;
 use tokamak_sdk::{Faults, Map, Value};
 
 use crate::card::Card;
-use crate::number::whole;
 
 /// Most that processors take in one payment.
 const AMOUNT_MAX: u64 = 99_999_999;

@@ -1,8 +1,8 @@
 //! Which processor, and how it is spoken to: the reactor's configuration, checked.
 
+use tokamak_sdk::number::whole;
 use tokamak_sdk::{Faults, Value};
 
-use crate::number::whole;
 use crate::style::Style;
 
 /// Characters of a statement's descriptor.

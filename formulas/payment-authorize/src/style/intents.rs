@@ -1,9 +1,9 @@
 //! Payment intents: a form with names in brackets, made and confirmed in one request.
 
 use tokamak_sdk::Value;
+use tokamak_sdk::number::whole;
 
 use super::{Approval, Checks, Status, Verdict, text};
-use crate::number::whole;
 use crate::payment::Payment;
 
 /// Where a refusal says its code, the most telling first.

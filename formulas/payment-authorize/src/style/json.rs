@@ -1,9 +1,9 @@
 //! One JSON object that says what to pay, with the card as its source.
 
+use tokamak_sdk::number::whole;
 use tokamak_sdk::{Map, Value, json};
 
 use super::{Approval, Checks, Status, Verdict, text};
-use crate::number::whole;
 use crate::payment::Payment;
 
 /// Where a refusal says its code, the most telling first.
