@@ -33,7 +33,11 @@ for word do
     shift
     case "\$word" in
     --target=*) continue ;;
-    */out/quickjs.c) patch --quiet --forward --no-backup-if-mismatch "\$word" "$folder/engine/places.patch" ;;
+    */out/quickjs.c)
+        for patched in places dates; do
+            patch --quiet --forward --no-backup-if-mismatch "\$word" "$folder/engine/\$patched.patch"
+        done
+        ;;
     esac
     set -- "\$@" "\$word"
 done
@@ -50,7 +54,7 @@ export RQUICKJS_SYS_NO_WASI_SDK=1
 export CC_wasm32_wasip2="$target/bin/cc" AR_wasm32_wasip2="$target/bin/ar"
 # Cargo builds the engine anew when these change, so they change with the header and the patch.
 before=$folder/engine/before.h
-made=$(cat "$before" engine/places.patch | cksum | cut -d' ' -f1)
+made=$(cat "$before" engine/places.patch engine/dates.patch | cksum | cut -d' ' -f1)
 export CFLAGS_wasm32_wasip2="-include $before -DBEFORE=$made -fno-sanitize=undefined -g0"
 # Above those of `.cargo/config.toml`, which they repeat: no path of this machine is in what is built.
 export CARGO_ENCODED_RUSTFLAGS="$(printf '%s\037' \

@@ -316,7 +316,7 @@ async fn each_operation_needs_its_permission_and_is_logged() {
         "Application updated: granted token:read; withdrawn token:use",
         "Application read",
         "Application listed",
-        "Application created",
+        "Application created: granted token:use",
     ];
     assert_eq!(done, expected);
     let count = |permission: &str| {
@@ -346,9 +346,9 @@ async fn an_application_sees_itself_by_its_id_without_a_permission_and_no_other_
         let logs = format!("/logs?entity_id={}", made["id"].as_str().unwrap());
         let logs = server.management.get(&logs).await.expect(200)["data"].clone();
         let messages = logs.as_array().unwrap().iter().map(|entry| entry["message"].clone());
-        let expected =
-            ["Application read by its key", "Application read by its key", "Application created"];
-        assert_eq!(messages.collect::<Vec<_>>(), expected, "{kind}");
+        let (read, created) =
+            ("Application read by its key", format!("Application created: granted {permission}"));
+        assert_eq!(messages.collect::<Vec<_>>(), [read, read, &created], "{kind}");
         assert_eq!(logs[0]["actor_id"], made["id"], "{kind}");
     }
 }

@@ -246,6 +246,19 @@ async fn exports_adjoin_exactly_while_entries_are_made() {
     assert!(err.contains("ends before the entry to go on behind"), "{err}");
     let (code, _, err) = refused(&["--after", "1"]);
     assert!(code == 2 && err.contains("--tenant"), "{err}");
+    let hash = entries[6]["hash"].as_str().unwrap();
+    assert_eq!(export(&["--after", &format!("7:{hash}")]), entries[7..]);
+    for (after, code, told) in [
+        (format!("8:{hash}"), 1, "has another hash"),
+        ("7:a7".to_owned(), 2, "64 hexadecimal digits"),
+        ("x".to_owned(), 2, "must be a number"),
+    ] {
+        let (ended, out, err) = refused(&["--tenant", own, "--after", &after]);
+        assert!((ended, out.as_str()) == (code, "") && err.contains(told), "{after}: {err}");
+    }
+    let times = ["--from", "2030-01-02T00:00:00Z", "--to", "2030-01-01T00:00:00Z"];
+    let (code, _, err) = refused(&times);
+    assert!(code == 1 && err.contains("is not before the other"), "{err}");
     assert_eq!(process.terminate(), Some(0));
     // Without a server the same is there, and what the server added when it ended at most.
     assert_eq!(export(&["--after", &before])[0], entries[entries.len() - 1]);

@@ -105,7 +105,8 @@ async fn an_application_that_reads_itself_is_an_entry() {
     let own = server.private.get("/applications/key").await.expect(200);
     let entries = logged(&server, &format!("entity_id={}", own["id"].as_str().unwrap())).await;
     let expected = [
-        "application create application: Application created",
+        "application create application: Application created: granted token:create, token:delete, \
+         token:read, token:search, token:update, token:use",
         "application read application: Application read by its key",
     ];
     assert_eq!(brief(&entries), expected);
@@ -248,6 +249,29 @@ async fn a_denied_move_and_a_denied_detokenization_are_entries_of_the_token() {
     let last = &logged(&server, "entity_type=token").await[0];
     assert_eq!(brief(std::slice::from_ref(last)), ["application use token: Denied: token:read"]);
     assert_eq!(last["trace_id"], answer.headers["svc-trace-id"].to_str().unwrap());
+}
+
+/// What is refused for some data only tells of the data: nobody reads a token so without an entry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_refused_once_the_token_is_opened_is_a_look_at_it() {
+    let server = TestServer::start().await;
+    let id = server.private.token("social_security_number", json!("078051120")).await;
+    let updater = server.application("public", &["token:update"], json!([])).await;
+    let test = |digit| format!("{{{{ data | slice: 1, 1 | remove: '{digit}' }}}}");
+    let patch = json!({"expires_at": "2001-01-01T00:00:00Z", "search_indexes": [test(7), test(8)]});
+    let refused = updater.patch(&format!("/tokens/{id}"), patch).await;
+    assert_eq!(refused.faults(), ["expires_at", "search_indexes[0]"]);
+    let entries = logged(&server, &format!("entity_id={id}")).await;
+    let expected = [
+        "application create token: Token created",
+        "application read token: Token read for a change that was refused",
+    ];
+    assert_eq!(brief(&entries), expected);
+    let own = updater.get("/applications/key").await.expect(200);
+    assert_eq!(entries[0]["actor_id"], own["id"]);
+    // What is wrong with whatever token needs no look.
+    updater.patch("/tokens/nothing-there", json!({"data": null})).await.expect(400);
+    assert_eq!(logged(&server, "entity_id=nothing-there").await.len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

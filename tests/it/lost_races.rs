@@ -28,6 +28,8 @@ const REACTOR_TRIES: usize = 8;
 const NEW_TOKEN_TRIES: usize = 100;
 
 const TOKEN_LOST: &str = "Other requests changed the token at the same time.";
+/// What the log says of a change that came through.
+const UPDATED: &str = "Reactor updated: other name";
 const ENTITY_LOST: &str = "Other requests changed the entity at the same time.";
 const NEW_TOKEN_LOST: &str = "Other requests made the same tokens at the same time.";
 const KEY_IN_USE: &str = "A request with this idempotency key is being carried out.";
@@ -292,11 +294,11 @@ async fn a_reactor_whose_application_others_write_keeps_every_change_or_is_a_con
         if times < REACTOR_TRIES {
             assert_eq!(answer.expect(200), read);
             assert_eq!(read["name"], "mine");
-            assert_eq!(world.logged(&id, "Reactor updated").await, 1);
+            assert_eq!(world.logged(&id, UPDATED).await, 1);
         } else {
             assert_refused(&answer, ENTITY_LOST);
             assert_eq!(read["name"], "before");
-            assert_eq!(world.logged(&id, "Reactor updated").await, 0);
+            assert_eq!(world.logged(&id, UPDATED).await, 0);
             put.assert_free(&id).await;
         }
     }

@@ -391,7 +391,7 @@ async fn each_operation_needs_its_permission_and_is_logged() {
     let (denied, done): (Vec<_>, Vec<_>) = done.partition(|message| message.starts_with("Denied"));
     let expected = [
         "Reactor deleted",
-        "Reactor updated",
+        "Reactor updated: other name",
         "Reactor listed",
         "Invocations listed",
         "Reactor read",
@@ -538,5 +538,6 @@ async fn an_application_that_is_shown_with_a_reactor_is_told_of_in_its_log() {
     let told: Vec<_> = entries.map(|entry| entry["message"].as_str().unwrap()).collect();
     let shown = "Application shown with a reactor";
     // Once for the list, however many reactors it shows with it.
-    assert_eq!(told, [shown, shown, shown, shown, "Application created"]);
+    let created = "Application created: granted token:read";
+    assert_eq!(told, [shown, shown, shown, shown, created]);
 }

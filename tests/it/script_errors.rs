@@ -225,6 +225,22 @@ async fn svc_takes_halves_of_characters_as_what_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_for_the_vault_can_be_caught_however_large_it_is() {
+    let server = TestServer::start().await;
+    let code = "module.exports = async ({ svc }) => {\n  const raw = [];\n\
+        for (const length of [5e6, 9e6]) {\n\
+        try { await svc.tokens.create({ type: 'token', data: 'x'.repeat(length) }); }\n\
+        catch (error) { raw.push([error.status, error.errors]); }\n  }\n  return { raw };\n};";
+    let application = json!({"name": "svc", "type": "private", "permissions": ["token:create"]});
+    let application = server.management.post("/applications", application).await.expect(201);
+    let members = json!({"application": {"id": application["id"]}});
+    let path = reactor(&server, code, json!({}), members).await;
+    let answer = react(&server, &path, json!({})).await.expect(200);
+    let refusal = json!([400, {"": ["must have at most 4194304 bytes"]}]);
+    assert_eq!(answer["raw"], json!([refusal, refusal]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_invocation_shows_what_was_thrown_and_trying_out_does() {
     let code = "module.exports = ({ args }) => {\n  throw new Error(`refused ${args.number}`);\n};";
     let server = TestServer::start().await;

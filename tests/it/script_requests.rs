@@ -256,3 +256,24 @@ async fn a_request_whose_time_has_passed_while_it_waited_is_not_sent() {
         const raw = [signal.aborted, await ninth, (await Promise.all(all)).length];";
     assert_eq!(answer(body).await, json!([true, ["TimeoutError", true], 8]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_too_large_fails_by_itself_however_large_it_is() {
+    let body = "const raw = [];\n\
+        for (const bytes of [5e6, 9e6, 12e6]) {\n\
+        for (const init of [{ body: 'x'.repeat(bytes) }, { headers: { a: 'x'.repeat(bytes) } }]) {\n\
+        try { await fetch(base + '/length', { method: 'POST', ...init }); raw.push('sent'); }\n\
+        catch (error) { raw.push(error.code); }\n}\n}\n\
+        raw.push(await (await fetch(base + '/length', { method: 'POST', body: 'x' })).text());";
+    assert_eq!(answer(body).await, json!([vec!["too-large"; 6], vec!["1"]].concat()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_length_that_a_library_counts_is_taken_if_it_is_right() {
+    let body = "const raw = [];\n\
+        for (const length of ['3', '4', '']) {\n\
+        const init = { method: 'POST', headers: { 'Content-Length': length }, body: 'abc' };\n\
+        try { raw.push(await (await fetch(base + '/length', init)).text()); }\n\
+        catch (error) { raw.push(error.code); }\n}";
+    assert_eq!(answer(body).await, json!(["3", "invalid", "invalid"]));
+}

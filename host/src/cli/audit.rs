@@ -12,10 +12,11 @@ use super::output::{Output, is_lost, warn};
 use super::stopped::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
+use crate::crypto::integrity::Hash;
 use crate::http::control::copy_lines;
 use crate::model::id::TenantId;
 use crate::model::time::{Timestamp, parse_rfc3339};
-use crate::vault::{ExportFilter, ExportedHead, Removed};
+use crate::vault::{ExportFilter, ExportedHead, Removed, hash_of};
 
 /// Exit code of an export without entries that were to be in it, and that were removed before.
 const REMOVED: i32 = 4;
@@ -37,9 +38,11 @@ pub enum AuditCommand {
         /// Of this tenant alone.
         #[arg(long, value_name = "ID")]
         tenant: Option<TenantId>,
-        /// Behind the entry with this number: the `sequence` in the last line of the tenant's last export.
-        #[arg(long, value_name = "SEQUENCE", requires = "tenant")]
-        after: Option<u64>,
+        /// Behind the entry with this number: the `sequence` in the last line of the tenant's last export. With a colon and
+        /// the `hash` of that line behind it, the export is refused if the entry is another one by now, as it is in a log
+        /// that was restored and went on.
+        #[arg(long, value_name = "SEQUENCE[:HASH]", requires = "tenant", value_parser = after)]
+        after: Option<After>,
         /// From this time on (RFC 3339).
         #[arg(long, value_name = "TIME", value_parser = time)]
         from: Option<Timestamp>,
@@ -56,7 +59,9 @@ pub fn run(command: AuditCommand) -> Result<(), Failure> {
     match command {
         AuditCommand::Heads { options } => heads(options),
         AuditCommand::Export { tenant, after, from, to, options } => {
-            export(ExportFilter { tenant, after, from, to }, options)
+            let (after, after_hash) = after.unzip();
+            let after_hash = after_hash.flatten();
+            export(ExportFilter { tenant, after, after_hash, from, to }, options)
         }
     }
 }
@@ -149,6 +154,22 @@ fn tell_removed(removed: &[Removed]) {
     if !removed.is_empty() {
         exit(REMOVED);
     }
+}
+
+/// The number of an entry, and its hash if that is given.
+type After = (u64, Option<Hash>);
+
+fn after(text: &str) -> Result<After, &'static str> {
+    let (number, hash) = match text.split_once(':') {
+        Some((number, hash)) => {
+            (number, Some(hash_of(hash).ok_or("the hash must have 64 hexadecimal digits")?))
+        }
+        None => (text, None),
+    };
+    Ok((
+        number.parse().map_err(|_| "must be a number, or one with a colon and a hash behind it")?,
+        hash,
+    ))
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {

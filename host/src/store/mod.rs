@@ -13,6 +13,7 @@ mod record;
 pub mod sled;
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -191,13 +192,14 @@ pub trait Store: Send + Sync + 'static {
         ids: &[&str],
     ) -> Result<Vec<Option<(u64, Hash)>>, StoreError>;
 
-    /// Removals of a tenant's first log entries, as long as they were made before a time, and at most so many. The log
-    /// can be removed from its beginning only, in this order.
+    /// Removals of a tenant's first log entries, as long as they were made before the times that are kept, and at most so
+    /// many. The log can be removed from its beginning only, in this order. One that is said to be made after those times is
+    /// of a clock that was ahead, and as old as the next one that is not.
     fn oldest_entries(
         &self,
         kind: Kind,
         tenant: TenantId,
-        before_ms: u64,
+        kept_ms: RangeInclusive<u64>,
         max: usize,
     ) -> Result<Vec<Removal>, StoreError>;
 

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::Sender;
 use self::within::{PORTION, TenantsLog, WINDOW};
 use super::audit::LogEntry;
 use super::{Error, Vault};
+use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::store::ChainHead;
@@ -69,6 +70,9 @@ pub struct ExportFilter {
     /// With a greater number than this.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub after: Option<u64>,
+    /// The hash that the entry of that number has, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub after_hash: Option<Hash>,
     /// From this time on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub from: Option<Timestamp>,
@@ -87,17 +91,23 @@ impl From<ChainHead> for ExportedHead {
 impl ExportedHead {
     /// The head, if the hash is one.
     pub fn to_head(&self) -> Option<ChainHead> {
-        let digits = self.hash.as_bytes();
-        let mut hash = [0; 32];
-        if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        for (byte, pair) in hash.iter_mut().zip(self.hash.as_bytes().chunks_exact(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        let Self { tenant, sequence, time, .. } = self;
+        let Self { tenant, sequence, time, hash } = self;
+        let hash = hash_of(hash)?;
         Some(ChainHead { tenant: *tenant, sequence: *sequence, hash, time_ms: time.0 })
     }
+}
+
+/// The hash that 64 hexadecimal digits write.
+pub fn hash_of(digits: &str) -> Option<Hash> {
+    let digits = digits.as_bytes();
+    let mut hash = [0; 32];
+    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(hash)
 }
 
 fn hexadecimal(hash: &[u8; 32]) -> String {
@@ -115,20 +125,49 @@ impl Vault {
         Ok(self.0.store.chain_heads()?.into_iter().map(ExportedHead::from).collect())
     }
 
-    /// Refuses to export the log of a tenant that there is not, and to go on behind an entry that there never was.
+    /// Refuses to export the log of a tenant that there is not, to go on behind an entry that there never was or that is
+    /// another one, and what is at no time.
     pub async fn check_export(&self, filter: &ExportFilter) -> Result<(), Error> {
+        if let (Some(from), Some(to)) = (filter.from, filter.to)
+            && from >= to
+        {
+            return Err(Error::Conflict(
+                "The log is to be exported from a time that is not before the other.",
+            ));
+        }
         let Some(tenant) = filter.tenant else { return Ok(()) };
         if !self.keys_owners().await?.contains(&tenant) {
             return Err(Error::NotFound("tenant"));
         }
         let heads = self.0.store.chain_heads()?;
         let last = heads.iter().find(|head| head.tenant == tenant).map_or(0, |head| head.sequence);
-        if filter.after.is_some_and(|after| after > last) {
+        let Some(after) = filter.after else { return Ok(()) };
+        if after > last {
             return Err(Error::Conflict(
                 "The tenant's log ends before the entry to go on behind: it is another log, or one of an earlier time.",
             ));
         }
+        let Some(wanted) = filter.after_hash else { return Ok(()) };
+        self.settled().await?;
+        let found =
+            self.log_of(tenant, (after, after), ExportFilter::default()).hash_of(after).await?;
+        // One that was removed at the end of its time is told of as missing.
+        if found.is_some_and(|found| found != wanted) {
+            return Err(Error::Conflict(
+                "The entry to go on behind has another hash: it is another log, or one that was restored and went on.",
+            ));
+        }
         Ok(())
+    }
+
+    fn log_of(
+        &self,
+        tenant: TenantId,
+        (first, last): (u64, u64),
+        filter: ExportFilter,
+    ) -> TenantsLog<'_> {
+        let (portion, window) = (PORTION, WINDOW);
+        TenantsLog { vault: self, tenant, first, last, filter, portion, window }
     }
 
     /// Gives every entry that the filter asks for and that is there when the call begins, and no other, those of each tenant
@@ -154,8 +193,7 @@ impl Vault {
         for tenant in wanted {
             let last = heads.get(&tenant).copied().unwrap_or_default();
             let first = firsts.get(&tenant).copied().unwrap_or(1);
-            let (portion, window) = (PORTION, WINDOW);
-            let log = TenantsLog { vault: self, tenant, first, last, filter, portion, window };
+            let log = self.log_of(tenant, (first, last), filter);
             match log.export(give).await {
                 // Whoever asks for all still gets what the others have.
                 Err(Error::TenantGone) if filter.tenant.is_none() => {}

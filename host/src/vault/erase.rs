@@ -137,7 +137,9 @@ impl Vault {
             let store = Arc::clone(&self.0.store);
             // The log can be removed from its beginning only.
             let removals = if kind == super::record::kind::LOG {
-                let look = move || store.oldest_entries(kind, tenant, u64::MAX, REMOVED_AT_ONCE);
+                let look = move || {
+                    store.oldest_entries(kind, tenant, u64::MAX..=u64::MAX, REMOVED_AT_ONCE)
+                };
                 tokio::task::spawn_blocking(look).await.map_err(Error::internal)??
             } else {
                 let (filter, start) = (Filter::All, Start::Offset(0));

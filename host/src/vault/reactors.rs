@@ -20,6 +20,7 @@ use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
+use super::said::of_reactor;
 use super::{Error, Vault, official};
 use crate::binding::configure;
 use crate::crypto::wiped::Wiped;
@@ -253,8 +254,8 @@ impl Vault {
         let (formula, formula_version) = self.formula_to_hold(tenant, formula_id).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let before = Reactor { audit, ..stored.entity };
-        let reactor = fitted(before, definition, &formula, faults)?;
-        let event = event(id, Operation::Update, "Reactor updated");
+        let reactor = fitted(before.clone(), definition, &formula, faults)?;
+        let event = event(id, Operation::Update, &of_reactor(&before, &reactor));
         let referred = Referred { formula, formula_version, application };
         let expect = Expect::Version(stored.version);
         self.keep_reactor(permit, reactor, expect, referred, event).await

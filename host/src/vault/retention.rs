@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::audit::{Actor, Event};
 use super::record::kind;
 use super::retry::TRIES;
+use super::steady::latest;
 use super::{Error, Vault};
 use crate::limits::LOG_ENTRIES_REMOVED_AT_ONCE;
 use crate::model::id::TenantId;
@@ -49,7 +50,9 @@ impl Vault {
         loop {
             let at_once = LOG_ENTRIES_REMOVED_AT_ONCE;
             let store = Arc::clone(&self.0.store);
-            let look = move || store.oldest_entries(kind::LOG, tenant, before_ms, at_once);
+            // One dated later was made by a clock that was ahead.
+            let kept_ms = before_ms..=latest(self.now().0, 0);
+            let look = move || store.oldest_entries(kind::LOG, tenant, kept_ms, at_once);
             // Where the first entry is among others of another time, this reads through many.
             let removals = tokio::task::spawn_blocking(look).await.map_err(Error::internal)??;
             if removals.is_empty() {

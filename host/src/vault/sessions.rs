@@ -20,6 +20,7 @@ use super::index::Index;
 use super::kept_application::KeptApplication;
 use super::record::{Entity, Stored, from_json_text, from_record, json_text, kind};
 use super::retry::{TRIES, unless_lost};
+use super::said::{self, said};
 use super::{Error, Vault};
 use crate::crypto::api_key::{ApiKey, KeyHash, SESSION_TAG};
 use crate::crypto::hash;
@@ -236,6 +237,7 @@ impl Vault {
             let detail = format!("{detail} it does not hold {permission} as `{place}` has it.");
             return Err(Error::Forbidden { permission, detail });
         }
+        let told = said("Session authorized", &said::granted(permissions, rules));
         let latest = Timestamp(session.created_at.0 + SESSION_MS_MAX);
         let end = end.map_or(session.expires_at, |end| end.min(latest));
         let session = Session {
@@ -244,7 +246,7 @@ impl Vault {
             granted: Some(granted),
             ..session
         };
-        let event = session.event(Operation::Update, "Session authorized");
+        let event = session.event(Operation::Update, &told);
         let mut change = self.change(session.tenant_id).await?;
         change.put(&session, Expect::Version(version))?;
         let view = session.view();

@@ -15,6 +15,7 @@ use super::kept_application::KeptApplication;
 use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
+use super::said::{granted, of_tenant, said};
 use super::sealed_keys::SYSTEM_TENANT;
 use super::{Change, Error, Vault};
 use crate::crypto::api_key::ApiKey;
@@ -230,6 +231,8 @@ impl Vault {
     ) -> Result<Option<Tenant>, Error> {
         let id = permit.tenant().to_string();
         let stored = self.get::<Tenant>(SYSTEM_TENANT, &id).await?;
+        let before = (stored.entity.name.as_str(), stored.entity.settings);
+        let told = of_tenant(before, (&name, settings));
         let tenant = Tenant {
             name,
             settings,
@@ -243,7 +246,7 @@ impl Vault {
         let mut change = self.change(permit.tenant()).await?;
         change.batch = above.batch;
         permit.keep_answer(&mut change, &tenant)?;
-        let event = Event::done(EntityType::Tenant, id, Operation::Update, "Tenant updated");
+        let event = Event::done(EntityType::Tenant, id, Operation::Update, told);
         let committed = change.try_commit(permit.actor(), vec![event]).await?;
         if committed.is_ok() {
             // Read anew: who seals it anew meanwhile counts its version on too.
@@ -367,5 +370,6 @@ impl UpdateTenant {
 
 fn created(kept: &KeptApplication) -> Event {
     let (entity, id) = (EntityType::Application, kept.application.id);
-    Event::done(entity, id, Operation::Create, "Application created")
+    let message = said("Application created", &granted(&kept.application.permissions, &[]));
+    Event::done(entity, id, Operation::Create, message)
 }

@@ -1,6 +1,7 @@
 //! What tests of the vault's inside stand on.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -147,10 +148,10 @@ impl Store for Failing {
         &self,
         kind: Kind,
         tenant: TenantId,
-        before_ms: u64,
+        kept_ms: RangeInclusive<u64>,
         max: usize,
     ) -> Result<Vec<Removal>, StoreError> {
-        self.store.oldest_entries(kind, tenant, before_ms, max)
+        self.store.oldest_entries(kind, tenant, kept_ms, max)
     }
 
     fn disk(&self) -> Disk {

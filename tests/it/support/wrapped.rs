@@ -3,6 +3,7 @@
 //! To have a store behave in another way: a type with a [`Hook`].
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -169,10 +170,10 @@ impl<H: Hook> Store for Wrapped<H> {
         &self,
         kind: Kind,
         tenant: TenantId,
-        before_ms: u64,
+        kept_ms: RangeInclusive<u64>,
         max: usize,
     ) -> Result<Vec<Removal>, StoreError> {
-        self.store.oldest_entries(kind, tenant, before_ms, max)
+        self.store.oldest_entries(kind, tenant, kept_ms, max)
     }
 
     fn disk(&self) -> Disk {

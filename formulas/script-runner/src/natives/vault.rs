@@ -15,6 +15,9 @@ thread_local! {
     static SVC: RefCell<Option<Svc>> = const { RefCell::new(None) };
 }
 
+/// Bytes of what is handed to the vault: more than it takes, and less than what the host ends a run for that hands it as much.
+const HANDED_BYTES_MAX: usize = 6 << 20;
+
 /// Keeps the binding of this invocation.
 pub fn bind(svc: Option<Svc>) {
     SVC.with_borrow_mut(|bound| *bound = svc);
@@ -40,6 +43,9 @@ fn call(
     let answer = SVC.with_borrow(|svc| {
         let svc = svc.as_ref().ok_or_else(|| error(&ctx, "there is no svc"))?;
         let first = first.0;
+        if first.len() + second.0.as_ref().map_or(0, |second| second.0.len()) > HANDED_BYTES_MAX {
+            return Ok(Err(too_large()));
+        }
         Ok(match (operation.0.as_str(), second.0) {
             ("create", None) => svc.create_token(&well_formed(first)),
             ("get", None) => svc.get_token(&first),
@@ -56,6 +62,16 @@ fn call(
         Ok(text) => (true, text),
         Err(problem) => (false, described(problem)),
     }))
+}
+
+/// What the vault says of a request that is too large.
+fn too_large() -> Problem {
+    Problem {
+        status: 400,
+        title: "Bad Request".to_owned(),
+        detail: "The request is invalid; see errors.".to_owned(),
+        errors: vec![(String::new(), vec!["must have at most 4194304 bytes".to_owned()])],
+    }
 }
 
 fn described(problem: Problem) -> String {

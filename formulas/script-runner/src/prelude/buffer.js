@@ -20,9 +20,17 @@
   // A place that is counted from the end when it is negative.
   const fromStart = (at, length) => (at < 0 ? Math.max(0, length + at) : at);
   const over = (bytes) => new Buffer(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const isText = (value) => typeof value === 'string' || value instanceof String;
   class Buffer extends Uint8Array {
+    // As in Node, where old scripts still write it so. As in arrays, a text would be no bytes, and a key that signs nothing.
+    constructor(value, encoding, length) {
+      if (isText(value)) {
+        const bytes = host.encode(String(value), encodingOf(encoding));
+        super(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      } else super(value, encoding, length);
+    }
     static from(value, encoding, length) {
-      if (typeof value === 'string') return over(host.encode(value, encodingOf(encoding)));
+      if (isText(value)) return over(host.encode(String(value), encodingOf(encoding)));
       if (value instanceof ArrayBuffer) return new Buffer(value, encoding, length);
       if (ArrayBuffer.isView(value)) {
         const copy = new Buffer(value.length);
@@ -46,7 +54,7 @@
     static isBuffer(value) { return value instanceof Buffer; }
     static isEncoding(name) { return ENCODINGS[String(name).toLowerCase()] !== undefined; }
     static byteLength(value, encoding) {
-      return typeof value === 'string' ? Buffer.from(value, encoding).length : value.byteLength;
+      return isText(value) ? Buffer.from(value, encoding).length : value.byteLength;
     }
     static concat(parts, total = parts.reduce((sum, part) => sum + part.length, 0)) {
       const made = new Buffer(total);

@@ -247,6 +247,8 @@
   // as part of the script's memory, where one that is aborted is never sent.
   const PLACES = 8;
   const BYTES_MAX = 8 * 2 ** 20;
+  // More than the host sends, and less than what it ends a run for that hands it as much.
+  const HANDED_BYTES_MAX = 6 * 2 ** 20;
   // Who waits for an answer, by the request's number; and who waits for a place.
   const waiting = new Map();
   const queue = new Set();
@@ -320,10 +322,16 @@
       throw new TypeError('a request that gets something has no body');
     }
     const redirects = request.redirect === 'follow' ? 10 : 0;
-    const headers = [...request.headers].flat();
+    // What a library counts right, the host counts as well.
+    const isCounted = ([name, value]) => name === 'content-length' && value === String(bytes?.byteLength ?? 0);
+    const headers = [...request.headers].filter((header) => !isCounted(header)).flat();
     const until = signal === null ? Infinity : endAt(signal);
     const timeout = () => (until < Infinity ? Math.max(1, Math.ceil(until - host.now())) : undefined);
     const { method, url } = request;
+    const letters = headers.reduce((sum, text) => sum + text.length, url.length);
+    if ((bytes?.byteLength ?? 0) + 3 * letters > HANDED_BYTES_MAX) {
+      throw failed('too-large', 'there are too many bytes or headers', call);
+    }
     let body = bytes;
     const send = () => host.begin({ method, url, headers, body, timeout: timeout(), redirects });
     // One that waits has what it was given: the script may use its buffer again.

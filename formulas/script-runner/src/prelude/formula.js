@@ -88,7 +88,7 @@
     return loaded.get(name);
   };
   const module = { exports: {} };
-  shared.globals({ require, module, exports: module.exports, global: globalThis });
+  shared.globals({ require, module, exports: module.exports, global: globalThis, self: globalThis });
 
   const RESPONSE = 'The script must return an object with raw, tokenize or both, or nothing';
   // For the caller and for the script's author, who reads the log.

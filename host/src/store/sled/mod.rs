@@ -40,6 +40,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -335,11 +336,11 @@ impl Store for SledStore {
         &self,
         kind: Kind,
         tenant: TenantId,
-        before_ms: u64,
+        kept_ms: RangeInclusive<u64>,
         max: usize,
     ) -> Result<Vec<Removal>, StoreError> {
         let first = self.guard.lock().as_ref().map_or(1, |guard| guard.first(tenant));
-        protect::oldest(&self.files.live().tree, (kind, tenant), first, before_ms, max)
+        protect::oldest(&self.files.live().tree, (kind, tenant), first, &kept_ms, max)
     }
 
     fn disk(&self) -> Disk {

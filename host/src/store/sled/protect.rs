@@ -5,7 +5,7 @@
 //! done. Before the first of them the format becomes one that no other software reads, and after the last the newest.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use sled::Tree;
 
@@ -132,12 +132,13 @@ pub fn record(tree: &Tree, address: Address, value: &[u8]) -> Result<(Record, He
     Ok((Record { kind, tenant, id, version, order_ms, body, terms, numbers, uniques }, head))
 }
 
-/// The first entries of a tenant's log, the first of all being `first`, as far as they were made before a time.
+/// The first entries of a tenant's log, the first of all being `first`, as far as they were made before the times that are
+/// kept. One said to be made after those goes with the one behind it.
 pub fn oldest(
     tree: &Tree,
     (kind, tenant): (Kind, TenantId),
     first: u64,
-    before_ms: u64,
+    kept_ms: &RangeInclusive<u64>,
     max: usize,
 ) -> Result<Vec<Removal>, StoreError> {
     let before_all = Address { kind, tenant, id: String::new() };
@@ -149,20 +150,38 @@ pub fn oldest(
     let wanted = first..first.saturating_add(max as u64);
     let mut entries = Entries::new();
     let (mut from_end, mut is_all) = (false, false);
-    while !is_all && !entries.contains_key(&first) {
+    while !is_all && !is_told(&entries, wanted.clone(), kept_ms) {
         is_all = true;
         for rows in &mut rows {
             is_all &= look_at_some(rows, (from_end, portion), &wanted, &mut entries)?;
         }
         from_end = !from_end;
     }
-    let removal = |(number, (sequence, (id, head))): (u64, (u64, (String, Head)))| {
+    let (mut due, mut undated) = (Vec::new(), Vec::new());
+    for (sequence, (sequence_of_next, (id, head))) in (first..).zip(entries) {
         // One that is not due stands before all that come after it.
-        let due = sequence == first + number && head.order_ms < before_ms;
-        let expect = Expect::Version(head.version);
-        due.then_some(Removal { kind, tenant, id, expect })
-    };
-    Ok((0..).zip(entries).map_while(removal).collect())
+        if sequence_of_next != sequence || kept_ms.contains(&head.order_ms) {
+            break;
+        }
+        undated.push(Removal { kind, tenant, id, expect: Expect::Version(head.version) });
+        if head.order_ms < *kept_ms.start() {
+            due.append(&mut undated);
+        }
+    }
+    if undated.len() >= max {
+        tracing::warn!(
+            %tenant,
+            "so many log entries in a row are dated ahead of the clock that none behind them is removed before that time"
+        );
+    }
+    Ok(due)
+}
+
+/// Whether enough is known of a log's first entries: up to one of which the time is known.
+fn is_told(entries: &Entries, wanted: Range<u64>, kept_ms: &RangeInclusive<u64>) -> bool {
+    let mut first = wanted.map(|number| entries.get(&number));
+    let is_ahead = |(_, head): &(String, Head)| head.order_ms > *kept_ms.end();
+    first.find(|entry| !entry.is_some_and(is_ahead)).is_none_or(|entry| entry.is_some())
 }
 
 /// Log entries by their numbers, each with its id and head.

@@ -17,6 +17,7 @@ use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::record::Stored;
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
+use super::said::{granted, said};
 use super::{Error, Vault};
 use crate::crypto::api_key::ApiKey;
 use crate::model::application::Application;
@@ -85,7 +86,9 @@ impl Vault {
         };
         let mut change = self.change(permit.tenant()).await?;
         change.put(&kept, Expect::Absent)?;
-        let event = event(application.id, Operation::Create, "Application created");
+        let told =
+            said("Application created", &granted(&application.permissions, &application.rules));
+        let event = event(application.id, Operation::Create, &told);
         let made = ApplicationWithKey { application, key };
         permit.keep_answer(&mut change, &made)?;
         change.commit(permit.actor(), vec![event]).await?;

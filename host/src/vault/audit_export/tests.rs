@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use super::{
     ChainHead, Error, ExportFilter, ExportedHead, LogEntry, Removed, TenantId, TenantsLog,
-    Timestamp,
+    Timestamp, hash_of,
 };
+use crate::crypto::integrity::Hash;
 use crate::model::log::{EntityType, Operation};
 use crate::store::Batch;
 use crate::store::sled::SledStore;
@@ -89,7 +90,7 @@ async fn begun(vault: &Vault) -> (JoinHandle<Result<(), Error>>, Receiver<Vec<u8
 /// Removes as many as this, from the first one on.
 async fn remove(vault: &Vault, tenant: TenantId, count: usize) {
     let store = &vault.0.store;
-    let removals = store.oldest_entries(kind::LOG, tenant, u64::MAX, count).unwrap();
+    let removals = store.oldest_entries(kind::LOG, tenant, u64::MAX..=u64::MAX, count).unwrap();
     store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
 }
 
@@ -213,6 +214,36 @@ async fn entries_that_are_gone_behind_the_one_to_go_on_behind_are_told() {
     remove(7).await;
     assert_eq!(told(behind(8)).await, (vec![], Some(9..=12)));
     assert_eq!(told(behind(12)).await, (vec![], None));
+}
+
+#[tokio::test]
+async fn what_goes_on_behind_an_entry_of_another_log_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
+    for number in 3..=700_u64 {
+        add(&vault, tenant, u128::from(number), 1_000 + number).await;
+    }
+    let lines = exported(log(&vault, tenant, ExportFilter::default())).await;
+    let line = |at: u64| lines.iter().find(|line| number(line) == at).unwrap();
+    let check = async |after: u64, hash: Option<Hash>| {
+        let filter = ExportFilter {
+            tenant: Some(tenant),
+            after: Some(after),
+            after_hash: hash,
+            ..ExportFilter::default()
+        };
+        vault.check_export(&filter).await.is_ok()
+    };
+    for at in [1, 2, 350, 699, 700] {
+        let hash = hash_of(line(at)["hash"].as_str().unwrap());
+        assert!(hash.is_some() && check(at, hash).await && check(at, None).await, "{at}");
+        assert!(!check(at, Some([7; 32])).await, "{at}");
+    }
+    assert!(!check(701, None).await);
+    // Of one that was removed nobody knows its hash any more; the export tells that it is gone.
+    remove(&vault, tenant, 3).await;
+    assert!(check(2, Some([7; 32])).await);
 }
 
 /// Whoever takes lines slowly is overtaken: what it then misses is told, and nothing else.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeInclusive};
+use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
 
@@ -17,6 +18,8 @@ use crate::vault::{Error, Unfit, Vault};
 pub const PORTION: usize = 500;
 /// Numbers of entries that are put in order at once: as many lines are held at most, however the clock was set.
 pub const WINDOW: u64 = 8_192;
+/// Entries that are opened before others have their turn.
+const OPENED_AT_ONCE: usize = 16;
 /// Bytes of lines that are given at once, about.
 const LINES_BYTES: usize = 256 << 10;
 
@@ -136,7 +139,7 @@ impl TenantsLog<'_> {
                 break;
             };
             let (newest_ms, oldest) = (newest.order_ms, position(oldest));
-            let places = self.places(&slice.records)?;
+            let places = self.places(&slice.records).await?;
             let mut wanted: Vec<u64> =
                 places.into_iter().flatten().map(|(sequence, _)| sequence).collect();
             missing = missing.saturating_sub(wanted.len() as u64);
@@ -152,6 +155,20 @@ impl TenantsLog<'_> {
             start = next;
         }
         Ok(stretches)
+    }
+
+    /// The hash of the entry with this number, if it is there.
+    pub async fn hash_of(&self, number: u64) -> Result<Option<Hash>, Error> {
+        let mut next = Some(Start::Offset(0));
+        while let Some(start) = next {
+            let slice = self.page(&Filter::All, start).await?;
+            let found = self.places(&slice.records).await?.into_iter().flatten();
+            if let Some((_, hash)) = found.into_iter().find(|(sequence, _)| *sequence == number) {
+                return Ok(Some(hash));
+            }
+            next = slice.next.map(Start::After);
+        }
+        Ok(None)
     }
 
     /// Reads the entries of a stretch that are in a window, as lines by their numbers.
@@ -176,10 +193,13 @@ impl TenantsLog<'_> {
                 next = None;
             }
             // One that went at the end of its time since it was read has no place any more.
-            let places = self.places(&records)?;
+            let places = self.places(&records).await?;
             // Later than the records, which may have been sealed anew meanwhile.
             let keys = self.vault.keys(self.tenant).await?;
-            for (record, place) in records.iter().zip(places) {
+            for (index, (record, place)) in records.iter().zip(places).enumerate() {
+                if index % OPENED_AT_ONCE == 0 {
+                    tokio::task::yield_now().await;
+                }
                 let Some((sequence, hash)) = place else { continue };
                 if self.window_of(sequence) != window {
                     continue;
@@ -211,9 +231,15 @@ impl TenantsLog<'_> {
     }
 
     /// Numbers and hashes of entries; `None` for each that is not wanted.
-    fn places(&self, records: &[Record]) -> Result<Vec<Option<(u64, Hash)>>, Error> {
-        let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
-        let places = self.vault.0.store.places(kind::LOG, self.tenant, &ids)?;
+    async fn places(&self, records: &[Record]) -> Result<Vec<Option<(u64, Hash)>>, Error> {
+        let ids: Vec<String> = records.iter().map(|record| record.id.clone()).collect();
+        let (store, tenant) = (Arc::clone(&self.vault.0.store), self.tenant);
+        let look = move || {
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            store.places(kind::LOG, tenant, &ids)
+        };
+        // Each is a row of its own: others have their turn meanwhile.
+        let places = tokio::task::spawn_blocking(look).await.map_err(Error::internal)??;
         let after = self.filter.after.unwrap_or_default();
         let is_wanted = |(sequence, _): &(u64, Hash)| *sequence > after && *sequence <= self.last;
         Ok(places.into_iter().map(|place| place.filter(is_wanted)).collect())

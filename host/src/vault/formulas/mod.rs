@@ -19,6 +19,7 @@ use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
+use super::said::of_formula;
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
 use crate::crypto::wiped::Wiped;
@@ -203,7 +204,7 @@ impl Vault {
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let about = About { id, tenant: permit.tenant(), language, digest, audit };
         let formula = assemble(definition, about);
-        self.replace_formula(permit, formula, stored.version, code).await
+        self.replace_formula(permit, formula, stored, code).await
     }
 
     /// Replaces a formula's component.
@@ -229,8 +230,9 @@ impl Vault {
         let component_digest = self.verify(permit, &code).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let language = code.language;
-        let formula = Formula { language, component_digest, audit, ..stored.entity };
-        self.replace_formula(permit, formula, stored.version, Some(code)).await
+        let before = stored.entity.clone();
+        let formula = Formula { language, component_digest, audit, ..before };
+        self.replace_formula(permit, formula, stored, Some(code)).await
     }
 
     /// Deletes a formula that no reactor uses.
@@ -312,7 +314,7 @@ impl Vault {
         &self,
         permit: &Permit<ReactorUpdate>,
         formula: Formula,
-        version: u64,
+        Stored { entity: before, version }: Stored<Formula>,
         code: Option<Code>,
     ) -> Result<Option<Formula>, Error> {
         let mut change = self.change(permit.tenant()).await?;
@@ -324,7 +326,7 @@ impl Vault {
             change.put(&Component { formula_id: formula.id, created_ms, bytes }, Expect::Any)?;
         }
         permit.keep_answer(&mut change, &formula)?;
-        let event = event(formula.id, Operation::Update, "Formula updated");
+        let event = event(formula.id, Operation::Update, &of_formula(&before, &formula));
         let replaced = unless_lost(change.try_commit(permit.actor(), vec![event]).await?, formula)?;
         self.0.programs.unused.look();
         Ok(replaced)

@@ -4,6 +4,8 @@
 //! new token's body, so that there is one set of rules. What is stored must still be what was read: a change that loses
 //! that race is applied anew, once.
 
+mod patch;
+
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
 
@@ -12,17 +14,13 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::duplicate::Existing;
-use super::request::{
-    Containers, CreateToken, Indexes, MetadataPatch, NewToken, Source, TokenData, read_expiry,
-    read_metadata,
-};
+use super::request::{Containers, Indexes, MetadataPatch, NewToken, TokenData};
 use super::{About, Token, TokenView};
-use crate::expression::{Mask, Template};
 use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
 use crate::model::log::Operation;
-use crate::model::member::{Few, Member, Text};
+use crate::model::member::Member;
 use crate::model::permission::marker::TokenUpdate;
 use crate::model::plaintext::opaque;
 use crate::model::rule::Transform;
@@ -33,7 +31,6 @@ use crate::vault::record::Stored;
 use crate::vault::tenants::TenantSettings;
 use crate::vault::{Error, Vault, let_go_of_all_but, opened_so_far};
 
-const NEEDS_DATA: &str = "cannot be removed";
 /// How often a change that lost against a concurrent one is applied anew (decisions §1).
 const RETRIES: usize = 1;
 /// The same, where what others changed is another token, of the same contents: nobody has touched this one.
@@ -138,18 +135,25 @@ impl Vault {
         let writes_data = body.data.clone();
         let says_whether = !matches!(body.deduplicate_token, Member::Absent);
         let mut faults = Faults::new();
-        let body = body.apply(before, &mut faults)?;
-        let new = match self.check_body(permit.tenant(), body, now, Some(before)).await? {
-            Ok(new) => faults.into_result(new)?,
-            Err(inner) => {
-                faults.extend_under("", inner);
-                return Err(faults.into());
+        let changed = async {
+            let body = body.apply(before, &mut faults)?;
+            let new = match self.check_body(permit.tenant(), body, now, Some(before)).await? {
+                Ok(new) => faults.into_result(new)?,
+                Err(inner) => {
+                    faults.extend_under("", inner);
+                    return Err(faults.into());
+                }
+            };
+            let mut token = self.changed(permit, before, new).await?;
+            if let Member::Given(patch) = &writes_data {
+                token.retain_transients_of(patch, now, settings)?;
             }
+            Ok(token)
         };
-        let mut token = self.changed(permit, before, new).await?;
-        if let Member::Given(patch) = &writes_data {
-            token.retain_transients_of(patch, now, settings)?;
-        }
+        let mut token = match changed.await {
+            Ok(token) => token,
+            Err(refused) => return Err(self.refused_change(permit, before, refused).await),
+        };
         let places = |about: &About| about.containers.iter().cloned().collect::<BTreeSet<_>>();
         let moved = places(&token.about) != places(&before.about);
         if moved && let Some(container) = permit.first_uncovered(token.about.subject()) {
@@ -165,6 +169,21 @@ impl Vault {
             }
         }
         self.put_changed(permit, &stored, &token).await
+    }
+
+    /// Why a change is refused of a token that was opened for it: what is refused for some data only tells of the data, so
+    /// that is logged as a look at it.
+    async fn refused_change(
+        &self,
+        permit: &Permit<TokenUpdate>,
+        token: &Token,
+        refused: Error,
+    ) -> Error {
+        let logged = async {
+            let event = token.event(Operation::Read, "Token read for a change that was refused")?;
+            self.log(permit.tenant(), permit.actor(), vec![event]).await
+        };
+        logged.await.err().unwrap_or(refused)
     }
 
     /// The token, if the caller may update it. What is wrong with the body whatever the token is like comes before it is
@@ -270,98 +289,6 @@ impl Vault {
     }
 }
 
-impl UpdateToken {
-    /// What is wrong with the patch whatever it is applied to.
-    fn faults(&self, now: Timestamp) -> Faults {
-        let mut faults = Faults::new();
-        let Self { data, mask, metadata, containers, search_indexes, .. } = self.clone();
-        if matches!(data, Member::Null) {
-            faults.add("data", NEEDS_DATA);
-        }
-        data.optional("data", &mut faults);
-        // What a patch sets is in the token as it stands here, whatever there was before.
-        if let Some(mask) = mask.optional("mask", &mut faults) {
-            faults.take("mask", Mask::parse(&mask));
-        }
-        if let Some(mut members) = metadata.optional("metadata", &mut faults) {
-            members.retain(|_, value| !value.is_null());
-            read_metadata(members, &mut faults);
-        }
-        containers.optional("containers", &mut faults);
-        if let Some(sources) = search_indexes.optional("search_indexes", &mut faults) {
-            sources.entries("search_indexes", &mut faults);
-        }
-        let fingerprint = self.fingerprint_expression.clone();
-        if let Some(source) = fingerprint.optional("fingerprint_expression", &mut faults) {
-            faults.check("fingerprint_expression", Template::parse(&source));
-        }
-        self.deduplicate_token.clone().optional("deduplicate_token", &mut faults);
-        if let Some(text) = self.expires_at.clone().optional("expires_at", &mut faults) {
-            read_expiry(&text, now, &mut faults);
-        }
-        faults
-    }
-
-    /// The body that would make the token as the patch leaves it; what is wrong with the patch is added to `faults`.
-    fn apply(self, token: &Token, faults: &mut Faults) -> Result<CreateToken, Error> {
-        let about = &token.about;
-        let kind = token.token_type()?;
-        let data = match self.data {
-            Member::Absent => token.data.expose().clone(),
-            Member::Null => {
-                faults.add("data", NEEDS_DATA);
-                token.data.expose().clone()
-            }
-            data => merged(Some(token.data.expose()), data.required("data", faults)),
-        };
-        let mask = match self.mask {
-            Member::Absent => about.mask.clone().map_or(Member::Null, |mut mask| {
-                kind.follow_with_mask(&mut mask, (token.data.expose(), &data));
-                Member::Given(mask)
-            }),
-            Member::Null => Member::Null,
-            mask => {
-                let patch = mask.required("mask", faults);
-                Member::Given(merged(about.mask.as_ref(), patch))
-            }
-        };
-        let metadata = match self.metadata {
-            Member::Absent => Member::given(about.metadata.as_ref().map(to_map)),
-            Member::Null => Member::Absent,
-            metadata => {
-                let patch = metadata.required("metadata", faults).map(Value::Object);
-                let before = about.metadata.as_ref().map(|map| Value::Object(to_map(map)));
-                match merged(before.as_ref(), patch) {
-                    Value::Object(members) => Member::Given(members),
-                    _ => Member::Absent,
-                }
-            }
-        };
-        let containers =
-            self.containers.or(|| Few(about.containers.iter().cloned().map(Text).collect()));
-        // The expressions as they are, even if there are none: the type's defaults are for new tokens.
-        let search_indexes = self
-            .search_indexes
-            .or(|| Indexes::of(about.search_indexes.iter().flatten().cloned().map(Source)));
-        let fingerprint_expression =
-            self.fingerprint_expression.or_maybe(|| about.fingerprint_expression.clone());
-        let deduplicate_token = self.deduplicate_token.or_maybe(|| about.deduplicate_token);
-        let expires_at = self.expires_at.or_maybe(|| about.expires_at.map(|end| end.to_string()));
-        Ok(CreateToken {
-            id: Member::Absent,
-            r#type: Member::Given(Text(kind)),
-            data: Member::Given(data),
-            mask,
-            containers,
-            metadata,
-            search_indexes,
-            fingerprint_expression,
-            deduplicate_token,
-            expires_at,
-        })
-    }
-}
-
 /// Whether a change lets the token give way to another one of the same contents: only one of its
 /// contents or of the wish does. A token that has lived beside its like goes on when something else
 /// about it is changed.
@@ -379,17 +306,4 @@ fn may_give_way(
     // Kept as a new token's is, so that the store lets no other one have these contents.
     about.deduplicate_token = Some(true);
     differs || before.deduplicate_token != Some(true)
-}
-
-/// What a patch makes of a value.
-fn merged(before: Option<&Value>, patch: Option<Value>) -> Value {
-    let mut value = before.cloned().unwrap_or(Value::Null);
-    if let Some(patch) = patch {
-        json_patch::merge(&mut value, &patch);
-    }
-    value
-}
-
-fn to_map(metadata: &std::collections::BTreeMap<String, String>) -> Map<String, Value> {
-    metadata.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect()
 }

@@ -64,7 +64,7 @@ async fn filled() -> (TempDir, Vec<ChainHead>) {
     let changed = Record { body: b"changed".to_vec(), ..full("id1", 99) };
     store.commit(puts([(changed, Expect::Version(1))])).await.unwrap();
     let gone = Removal { kind: KIND, tenant: TENANT, id: "id2".into(), expect: Expect::Any };
-    let first = store.oldest_entries(ENTRY, TENANT, 1, 9).unwrap();
+    let first = store.oldest_entries(ENTRY, TENANT, 1..=u64::MAX, 9).unwrap();
     let removals = [first, vec![gone]].concat();
     store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
     let heads = store.chain_heads().unwrap();
@@ -277,7 +277,7 @@ async fn exported_heads_that_contradict_each_other_are_each_held_against_the_log
 
     // Of a part that was removed since, only one of them may be true.
     let store = open(folder.path());
-    let removals = store.oldest_entries(ENTRY, TENANT, 3, 9).unwrap();
+    let removals = store.oldest_entries(ENTRY, TENANT, 3..=u64::MAX, 9).unwrap();
     store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
     drop(store);
     let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();

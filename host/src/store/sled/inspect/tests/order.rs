@@ -65,13 +65,42 @@ async fn a_first_entry_of_a_time_ahead_is_found_at_the_end_and_holds_up_all_othe
     // What lies between is not looked at: it may be anything.
     store.files.live().tree.insert(pack_key("p030-00"), b"no pack").unwrap();
     let ids = |before_ms| -> Vec<String> {
-        let removals = store.oldest_entries(ENTRY, TENANT, before_ms, 300).unwrap();
+        let removals = store.oldest_entries(ENTRY, TENANT, before_ms..=u64::MAX, 300).unwrap();
         removals.into_iter().map(|gone| gone.id).collect()
     };
     assert_eq!(ids(1_000), [""; 0]);
     let due = ids(1_001);
     assert_eq!((due.len(), due[0].as_str(), due[1].as_str()), (300, "z", "p000-00"));
     assert_eq!(due[299], "p009-10");
+}
+
+#[tokio::test]
+async fn entries_of_a_time_ahead_of_the_clock_go_with_the_one_behind_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    // In the order of the chain; ids ascend with the times that entries carry.
+    let times = [900, 901, 5, 902, 6, 7, 903, 904];
+    for ms in times {
+        store.commit(puts([entry(TENANT, &format!("e{ms:04}"), ms)])).await.unwrap();
+    }
+    let due = |kept_ms, max| store.oldest_entries(ENTRY, TENANT, kept_ms, max).unwrap().len();
+    for (kept_ms, count) in [
+        // None is ahead.
+        (5..=1_000, 0),
+        (6..=1_000, 0),
+        // Those of 900 and more are.
+        (5..=100, 0),
+        (6..=100, 3),
+        (7..=100, 5),
+        (8..=100, 6),
+        (100..=100, 6),
+        // All are due.
+        (1_000..=1_000, 8),
+    ] {
+        assert_eq!(due(kept_ms.clone(), 100), count, "{kept_ms:?}");
+    }
+    // As many in a row as are looked at say nothing of those behind them.
+    assert_eq!((due(8..=100, 2), due(8..=100, 3)), (0, 3));
 }
 
 proptest! {

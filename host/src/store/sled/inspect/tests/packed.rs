@@ -86,7 +86,7 @@ async fn entries_of_many_commits_lie_together_and_go_from_the_beginning_of_their
     for round in 0..4 {
         let store = open(folder.path());
         let left = COMMITS - round * 7;
-        let removals = store.oldest_entries(ENTRY, TENANT, u64::MAX, 7).unwrap();
+        let removals = store.oldest_entries(ENTRY, TENANT, u64::MAX..=u64::MAX, 7).unwrap();
         let gone: Vec<_> = removals.iter().map(|removal| removal.id.clone()).collect();
         let first = round * 7;
         assert_eq!(gone, (first..first + 7).map(id).collect::<Vec<_>>());
@@ -129,10 +129,10 @@ async fn packs_are_taken_apart_when_an_entry_changes_and_nothing_else_does() {
         found.iter().map(|found| found.as_ref().map(|one| one.version)).collect();
     assert_eq!(versions, [Some(2), Some(1), Some(2), Some(2), Some(1), None]);
     // The log goes from its beginning, with a part of a pack too.
-    let removals = store.oldest_entries(ENTRY, TENANT, 2, 7).unwrap();
+    let removals = store.oldest_entries(ENTRY, TENANT, 2..=u64::MAX, 7).unwrap();
     assert_eq!(removals.len(), 7);
     store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
-    assert_eq!(store.oldest_entries(ENTRY, TENANT, 2, 100).unwrap().len(), 3);
+    assert_eq!(store.oldest_entries(ENTRY, TENANT, 2..=u64::MAX, 100).unwrap().len(), 3);
     assert_eq!(store.find(ENTRY, TENANT, &["p11", "p00"]).await.unwrap(), [None, None]);
     let heads = store.chain_heads().unwrap();
     drop(store);
@@ -252,7 +252,7 @@ async fn entries_with_rows_of_their_own_are_opened_listed_removed_and_walked_thr
     let numbers = store.places(ENTRY, TENANT, &["e1", "e2", "e3", "e4"]).unwrap();
     let numbers: Vec<u64> = numbers.into_iter().map(|place| place.unwrap().0).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
-    let removals = store.oldest_entries(ENTRY, TENANT, 4, 9).unwrap();
+    let removals = store.oldest_entries(ENTRY, TENANT, 4..=u64::MAX, 9).unwrap();
     assert_eq!(
         removals.iter().map(|gone| gone.id.as_str()).collect::<Vec<_>>(),
         ["e1", "e2", "e3"]
@@ -273,7 +273,7 @@ async fn what_is_removed_of_a_long_log_at_a_time_costs_no_more_than_twice_as_man
         store.commit(puts(entries)).await.unwrap();
     }
     let ids = |before_ms, max| {
-        let removals = store.oldest_entries(ENTRY, TENANT, before_ms, max);
+        let removals = store.oldest_entries(ENTRY, TENANT, before_ms..=u64::MAX, max);
         removals.map(|removals| removals.into_iter().map(|gone| gone.id).collect::<Vec<_>>())
     };
     assert_eq!(ids(60, 10_000).unwrap().len(), 60 * 32);

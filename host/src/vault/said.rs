@@ -1,0 +1,116 @@
+//! What the log says of a change beside that there was one: members, permissions, ids and digests, so that who looks into
+//! what could be done at a time needs no copies from before. Never what a member holds.
+
+use std::collections::BTreeSet;
+
+use super::tenants::TenantSettings;
+use crate::model::formula::{Formula, Reactor};
+use crate::model::permission::Permission;
+use crate::model::rule::Rule;
+
+/// A message with what else is to be said, if anything is.
+pub fn said(message: &str, more: &[String]) -> String {
+    if more.is_empty() { message.to_owned() } else { format!("{message}: {}", more.join("; ")) }
+}
+
+/// Rights that are granted, on all containers and by rules.
+pub fn granted(permissions: &[Permission], rules: &[Rule]) -> Vec<String> {
+    let named = |found: &mut dyn Iterator<Item = &Permission>| -> Vec<String> {
+        let sorted: BTreeSet<String> = found.map(ToString::to_string).collect();
+        sorted.into_iter().collect()
+    };
+    let everywhere = named(&mut permissions.iter());
+    let by_rules = named(&mut rules.iter().flat_map(|rule| &rule.permissions));
+    let all = [("granted", everywhere), ("by rules", by_rules)];
+    let some = all.into_iter().filter(|(_, named)| !named.is_empty());
+    some.map(|(how, named)| format!("{how} {}", named.join(", "))).collect()
+}
+
+/// Members that are others than before.
+pub fn others(members: &[(&str, bool)]) -> Vec<String> {
+    let differing = members.iter().filter(|(_, differs)| *differs);
+    differing.map(|(member, _)| format!("other {member}")).collect()
+}
+
+/// What is another in a formula.
+pub fn of_formula(before: &Formula, now: &Formula) -> String {
+    let mut more = Vec::new();
+    if now.component_digest != before.component_digest {
+        more.push(format!("other code, SHA-256 {}", now.component_digest));
+    }
+    more.extend(others(&[
+        ("configuration", now.configuration != before.configuration),
+        ("request_parameters", now.request_parameters != before.request_parameters),
+        ("undeclared_arguments", now.undeclared_arguments != before.undeclared_arguments),
+        ("allowed_hosts", now.allowed_hosts != before.allowed_hosts),
+        ("limits", now.limits != before.limits),
+        ("name", now.name != before.name),
+        ("description", now.description != before.description),
+        ("icon", now.icon != before.icon),
+    ]));
+    said("Formula updated", &more)
+}
+
+/// What is another in a reactor.
+pub fn of_reactor(before: &Reactor, now: &Reactor) -> String {
+    let mut more = Vec::new();
+    if now.application_id != before.application_id {
+        more.push(match now.application_id {
+            Some(id) => format!("acts as application {id}"),
+            None => "acts as whoever calls it".to_owned(),
+        });
+    }
+    more.extend(others(&[
+        ("configuration", now.configuration != before.configuration),
+        ("name", now.name != before.name),
+    ]));
+    said("Reactor updated", &more)
+}
+
+/// What is another in a tenant.
+pub fn of_tenant(before: (&str, TenantSettings), now: (&str, TenantSettings)) -> String {
+    let ((name_before, before), (name, now)) = (before, now);
+    let mut more = Vec::new();
+    if now.cvc_retention_minutes != before.cvc_retention_minutes {
+        more.push(format!("cvc_retention_minutes {}", now.cvc_retention_minutes));
+    }
+    if now.deduplicate_tokens != before.deduplicate_tokens {
+        more.push(format!("deduplicate_tokens {}", now.deduplicate_tokens));
+    }
+    more.extend(others(&[("name", name != name_before)]));
+    said("Tenant updated", &more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{granted, others, said};
+    use crate::model::permission::Permission::{TokenCreate, TokenRead};
+    use crate::model::rule::Rule;
+
+    #[test]
+    fn a_message_says_what_there_is_to_be_said() {
+        assert_eq!(said("Reactor updated", &others(&[("name", false)])), "Reactor updated");
+        let more = others(&[("name", true), ("limits", false), ("icon", true)]);
+        assert_eq!(said("Formula updated", &more), "Formula updated: other name; other icon");
+        let rule: Rule = serde_json::from_value(serde_json::json!({
+            "priority": 1, "container": "/a/", "transform": "mask", "permissions": ["token:read"],
+        }))
+        .unwrap();
+        for (permissions, rules, expected) in [
+            (vec![], vec![], "Session authorized"),
+            (
+                vec![TokenRead, TokenCreate],
+                vec![],
+                "Session authorized: granted token:create, token:read",
+            ),
+            (vec![], vec![rule.clone()], "Session authorized: by rules token:read"),
+            (
+                vec![TokenCreate],
+                vec![rule.clone(), rule.clone()],
+                "Session authorized: granted token:create; by rules token:read",
+            ),
+        ] {
+            assert_eq!(said("Session authorized", &granted(&permissions, &rules)), expected);
+        }
+    }
+}
