@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use tokamak::runtime::{CompileBounds, Compiler, Runtime, RuntimeConfig};
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, compiling, eventually};
-use crate::support::hostile_components::{copied, described, hungry, nested, slow, variant};
+use crate::support::hostile_components::{
+    copied, described, hungry, nested, slow, sparse, variant,
+};
 use crate::support::server::{Setup, runtime};
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -101,6 +103,9 @@ async fn a_component_whose_code_would_take_many_times_as_much_once_it_is_loaded_
     let problem = upload(&server.management, &described()).await.expect(422);
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.starts_with("The component has too many types, imports, exports"), "{detail}");
+    // Bytes that lie far apart make no image of what is between, which would be more than is kept.
+    let problem = upload(&server.management, &sparse()).await.expect(422);
+    assert!(problem["detail"].as_str().unwrap().contains("another world"), "{problem}");
 }
 
 /// A component that imports this function of the contract, and a `reactor` in this version.

@@ -327,6 +327,9 @@ fn every_flag_of_the_readme_is_one() {
         "footer",
         "platform",
         "external",
+        "target",
+        "supported",
+        "outfile",
     ];
     let unknown: Vec<_> = named
         .iter()

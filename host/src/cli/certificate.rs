@@ -1,5 +1,6 @@
 //! Keeps the certificate fresh: read anew at SIGHUP, and when its files have changed. Says when it ends soon.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -56,6 +57,11 @@ async fn watch(tls: Option<Tls>, mut hang_ups: Signal) {
     }
 }
 
+/// Readers that wait for files which do not answer.
+static STUCK: AtomicUsize = AtomicUsize::new(0);
+/// As many may wait: where a file system hangs, another one may be in its place by and by.
+const STUCK_MAX: usize = 8;
+
 /// Reads the pair, when somebody asked for it or its files have changed; whether it was read. On a thread of its own: a file
 /// that does not answer, on a file system that hangs say, holds up nothing but this, and no stop waits for it.
 async fn read_anew(tls: Tls, is_asked: bool, now: i64) -> Result<bool, TlsError> {
@@ -63,18 +69,24 @@ async fn read_anew(tls: Tls, is_asked: bool, now: i64) -> Result<bool, TlsError>
     let work = move || {
         let read =
             if is_asked { tls.reload(now).map(|()| true) } else { tls.reload_if_changed(now) };
-        let _ = done.send(read);
+        if done.send(read).is_err() {
+            STUCK.fetch_sub(1, Ordering::Relaxed);
+        }
     };
+    if STUCK.load(Ordering::Relaxed) >= STUCK_MAX {
+        if is_asked {
+            tracing::error!("the files of the certificate are not read: too many reads wait");
+        }
+        return Ok(false);
+    }
     if let Err(error) = std::thread::Builder::new().name("certificate".to_owned()).spawn(work) {
         tracing::warn!(%error, "the certificate is not looked at: there is no thread");
         return Ok(false);
     }
-    let in_time = tokio::time::timeout(READ_WITHIN, &mut read).await;
-    let read = if let Ok(read) = in_time {
-        read
-    } else {
+    let Ok(read) = tokio::time::timeout(READ_WITHIN, &mut read).await else {
+        STUCK.fetch_add(1, Ordering::Relaxed);
         tracing::error!("the files of the certificate do not answer; the old one stays");
-        read.await
+        return Ok(false);
     };
     // The thread broke.
     read.unwrap_or(Ok(false))

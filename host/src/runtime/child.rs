@@ -22,7 +22,7 @@ use tokio::process::Command;
 
 use super::compile::compile_here;
 use super::component::{CompileError, ComponentError};
-use super::load::{Compiled, HEADER_BYTES};
+use super::load::{self, Compiled, HEADER_BYTES};
 use crate::limits::{
     COMPILE_CPU_SECONDS_MAX, COMPILE_MEMORY_MB_MAX, COMPILED_BYTES_MAX, COMPONENT_BYTES_MAX,
 };
@@ -72,14 +72,16 @@ impl Default for CompileBounds {
     }
 }
 
-/// Compiles a component in a process of its own. Dropping the future kills the process.
+/// Compiles a component in a process of its own, whose code may have no more than so many bytes. Dropping the future kills
+/// the process.
 pub async fn compile(
     program: &Path,
     bounds: CompileBounds,
-    component: &[u8],
+    (component, code_bytes_max): (&[u8], u64),
 ) -> Result<Compiled, CompileError> {
     let on_the_wall = Duration::from_secs(bounds.cpu_seconds.saturating_mul(2));
-    match tokio::time::timeout(on_the_wall, converse(program, bounds, component)).await {
+    let conversation = converse(program, bounds, (component, code_bytes_max));
+    match tokio::time::timeout(on_the_wall, conversation).await {
         Ok(said) => said?.understand(),
         Err(_) => Err(ComponentError::TooSlow.into()),
     }
@@ -95,12 +97,12 @@ struct Said {
 async fn converse(
     program: &Path,
     bounds: CompileBounds,
-    component: &[u8],
+    (component, code_bytes_max): (&[u8], u64),
 ) -> Result<Said, CompileError> {
     let failed = |error: io::Error| CompileError::Host(format!("{}: {error}", program.display()));
     let mut child = command(program, bounds).spawn().map_err(failed)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(mut input), Some(output), Some(mut errors)) = pipes else {
+    let (Some(mut input), Some(mut output), Some(mut errors)) = pipes else {
         return Err(CompileError::Host("a process without its pipes".to_owned()));
     };
     let feed = async {
@@ -110,24 +112,32 @@ async fn converse(
             let _ = input.write_all(component).await;
         }
         // Left open: its end would end the process.
-        input
+        Ok::<_, CompileError>(input)
     };
     let read = async {
         let mut bytes = Vec::new();
-        let bytes_max = (HEADER_BYTES + COMPILED_BYTES_MAX) as u64;
-        output.take(bytes_max).read_to_end(&mut bytes).await.map(|_| bytes)
+        (&mut output).take(HEADER_BYTES as u64).read_to_end(&mut bytes).await.map_err(failed)?;
+        let length = load::announced(&bytes).unwrap_or_default();
+        if length > code_bytes_max.min(COMPILED_BYTES_MAX as u64) {
+            // None of it is read: a small component may have code that fills the memory.
+            return Err(ComponentError::CodeTooLarge.into());
+        }
+        bytes.reserve_exact(usize::try_from(length).unwrap_or_default());
+        let rest = COMPILED_BYTES_MAX as u64;
+        output.take(rest).read_to_end(&mut bytes).await.map_err(failed)?;
+        Ok::<_, CompileError>(bytes)
     };
     let listen = async {
         let mut bytes = Vec::new();
         let _ = (&mut errors).take(COMPLAINT_BYTES_MAX).read_to_end(&mut bytes).await;
         // What is not read would hold the process up.
         let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
-        bytes
+        Ok::<_, CompileError>(bytes)
     };
-    let (input, output, complaint) = tokio::join!(feed, read, listen);
+    let (input, output, complaint) = tokio::try_join!(feed, read, listen)?;
     drop(input);
     let status = child.wait().await.map_err(failed)?;
-    Ok(Said { output: output.map_err(failed)?, complaint, status })
+    Ok(Said { output, complaint, status })
 }
 
 fn command(program: &Path, bounds: CompileBounds) -> Command {
@@ -315,7 +325,7 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_is_not_there_or_does_something_else_is_our_fault() {
         for program in ["/nowhere/tokamak", "/bin/true", "/bin/false"] {
-            let compiled = compile(Path::new(program), CompileBounds::default(), b"").await;
+            let compiled = compile(Path::new(program), CompileBounds::default(), (b"", 1)).await;
             assert!(matches!(compiled, Err(CompileError::Host(_))), "{program}");
         }
     }

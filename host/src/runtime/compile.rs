@@ -7,7 +7,7 @@ use tokio::task::JoinError;
 
 use super::child::{self, CompileBounds};
 use super::component::{self, CompileError, ComponentError, Program, fault};
-use super::lanes::{Place, Purpose};
+use super::lanes::{Place, Purpose, Turn};
 use super::load::{self, Compiled};
 use super::{Runtime, engine, script};
 use crate::crypto::hash::sha256_hex;
@@ -93,9 +93,14 @@ impl Runtime {
             Ok((sha256_hex(&component), component))
         };
         let (digest, component) = on_a_thread(check).await?;
-        let compiled = self.machine_code(component, &purpose).await?;
+        let (compiled, turn) = self.machine_code(component, &purpose).await?;
+        if compiled.memory_bytes() > purpose.code_bytes_max {
+            return Err(ComponentError::CodeTooLarge.into());
+        }
         let runtime = self.clone();
         let load = move || {
+            // What is loaded is copied: no other one is compiled meanwhile.
+            let _turn = turn;
             let program = runtime.program(&compiled);
             // Whoever finds memory for it later is not to compile it once more.
             if let Some(cache) = &runtime.0.cache
@@ -113,20 +118,18 @@ impl Runtime {
         &self,
         component: Vec<u8>,
         purpose: &Purpose,
-    ) -> Result<Compiled, CompileError> {
+    ) -> Result<(Compiled, Turn), CompileError> {
         let turn = self.0.lanes.enter(component.len(), purpose).await;
         let turn = turn.ok_or_else(|| CompileError::Host("nobody's turn".to_owned()))?;
         match &self.0.compiler {
             Compiler::Process { program, bounds } => {
-                let compiled = child::compile(program, *bounds, &component).await;
-                drop(turn);
-                compiled
+                let most = purpose.code_bytes_max;
+                Ok((child::compile(program, *bounds, (&component, most)).await?, turn))
             }
             Compiler::Thread => {
                 let compile = move || {
                     // Whoever gives up waiting leaves the thread at work, and the turn with it.
-                    let _turn = turn;
-                    compile_here(&component)
+                    compile_here(&component).map(|compiled| (compiled, turn))
                 };
                 on_a_thread(compile).await
             }

@@ -24,6 +24,8 @@ const KEPT_STACK_BYTES: usize = 32 << 10;
 const STACK_BYTES: usize = FORMULA_STACK_BYTES + (256 << 10);
 /// Bytes of native stack that a formula may use.
 const FORMULA_STACK_BYTES: usize = 1 << 20;
+/// Bytes of a memory of which an image is made however few of them have data.
+const DENSE_IMAGE_BYTES: u64 = 1 << 20;
 /// Elements of a table, at most.
 pub const TABLE_ELEMENTS_MAX: usize = 20_000;
 /// Core instances of one component, at most: a Rust formula has three, one in Python some twenty. They are only counted,
@@ -86,6 +88,8 @@ fn common() -> Config {
         .max_wasm_stack(FORMULA_STACK_BYTES)
         .async_stack_size(STACK_BYTES)
         .cranelift_opt_level(OptLevel::Speed)
+        // Data that lies far apart is laid where it belongs in each run, and makes no image of all that is between.
+        .memory_guaranteed_dense_image_size(DENSE_IMAGE_BYTES)
         // The default reads an environment variable.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .native_unwind_info(false);

@@ -29,6 +29,8 @@ pub struct Purpose {
     wanted: Wanted,
     /// Of an upload; held until it is done.
     _place: Option<Place>,
+    /// Bytes that its code may take, once it is loaded.
+    pub(super) code_bytes_max: u64,
 }
 
 /// Who goes before whom, the first of these first.
@@ -42,17 +44,28 @@ enum Rank {
 impl Purpose {
     /// For a run of this owner, who cannot go on without.
     pub fn run(owner: u128) -> Self {
-        Self { owner, rank: Rank::Run, wanted: Wanted::default(), _place: None }
+        Self::new(owner, Rank::Run, Wanted::default(), None)
     }
 
     /// For an upload, until it is `wanted`.
     pub fn upload(place: Place, wanted: Wanted) -> Self {
-        Self { owner: place.owner, rank: Rank::Upload, wanted, _place: Some(place) }
+        Self::new(place.owner, Rank::Upload, wanted, Some(place))
     }
 
     /// For whoever may need it some day, until it is `wanted`.
     pub fn ahead(wanted: Wanted) -> Self {
-        Self { owner: 0, rank: Rank::Ahead, wanted, _place: None }
+        Self::new(0, Rank::Ahead, wanted, None)
+    }
+
+    fn new(owner: u128, rank: Rank, wanted: Wanted, place: Option<Place>) -> Self {
+        Self { owner, rank, wanted, _place: place, code_bytes_max: u64::MAX }
+    }
+
+    /// The same of a component whose code may take no more than this. One that takes more is refused before it is loaded or
+    /// kept: it would take the room of all others.
+    #[must_use]
+    pub fn within(self, code_bytes_max: u64) -> Self {
+        Self { code_bytes_max, ..self }
     }
 }
 

@@ -35,6 +35,13 @@ pub fn compile(engine: &Engine, component: &[u8]) -> Result<Compiled> {
     engine.precompile_component(component).map(|bytes| Compiled { bytes, start: 0 })
 }
 
+/// The length that a process announces of its code, if these are the first bytes of some: text that says why there is none
+/// begins otherwise.
+pub fn announced(header: &[u8]) -> Option<u64> {
+    let length = header.first_chunk::<LENGTH_BYTES>()?;
+    (length[0] == 0).then(|| u64::from_be_bytes(*length))
+}
+
 impl Compiled {
     /// The code as a process that compiles hands it over: what must come before it.
     pub fn header(&self) -> Vec<u8> {

@@ -166,10 +166,14 @@ impl Programs {
         }
     }
 
+    /// Bytes of code that one owner's program may take.
+    fn of_owner(&self) -> u64 {
+        (self.bytes_max / 2).saturating_sub(ENTRY_BYTES)
+    }
+
     /// A program, unless it alone is more than a tenant may have: whatever runs is to be shared by all of its runs.
     fn admit(&self, program: Program, owner: Option<TenantId>) -> Known {
-        let bytes = ENTRY_BYTES + program.memory_bytes();
-        let fits = owner.is_none() || bytes <= self.bytes_max / 2;
+        let fits = owner.is_none() || program.memory_bytes() <= self.of_owner();
         if fits { Ok(program) } else { Err(ComponentError::CodeTooLarge) }
     }
 }
@@ -269,6 +273,10 @@ impl Vault {
             }
             (_, Some(place)) => Purpose::upload(place, wanted),
             (_, None) => Purpose::ahead(wanted),
+        };
+        let purpose = match owner {
+            Some(_) => purpose.within(self.0.programs.of_owner()),
+            None => purpose,
         };
         let filling = Filling { vault: self.clone(), digest: digest.to_owned(), owner, slot };
         // Tasks of their own: whoever gives up waiting leaves the work to those that come after.

@@ -83,6 +83,19 @@ pub fn copied() -> Vec<u8> {
     named(50_000, 900, false)
 }
 
+/// A few kilobytes with memories in which single bytes lie far apart: images of all that is between would be hundreds of MiB.
+pub fn sparse() -> Vec<u8> {
+    const MODULES: usize = 18;
+    let module = r#"(core module
+        (memory 257) (data (i32.const 0) "a") (data (i32.const 16777000) "b"))"#;
+    let text = format!(
+        r#"(component {} (instance $i)
+            (export "tokamak:formula/reactor@1.0.0" (instance $i)))"#,
+        module.repeat(MODULES)
+    );
+    wat::parse_str(text).unwrap()
+}
+
 /// A few hundred kilobytes that are small machine code, and many times as much once that is loaded.
 pub fn described() -> Vec<u8> {
     named(20_000, 12, true)

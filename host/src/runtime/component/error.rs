@@ -71,7 +71,8 @@ pub enum ComponentError {
     /// It is made of more parts than a slot has room for.
     #[error(
         "The component needs more than the host provides: {CORE_INSTANCES_EACH} instances of core modules, {MEMORIES_EACH} \
-         memories of {FORMULA_MEMORY_MB_MAX} MiB each and {TABLES_EACH} tables of {TABLE_ELEMENTS_MAX} elements each."
+         memories of {FORMULA_MEMORY_MB_MAX} MiB each, {TABLES_EACH} tables of \
+         {TABLE_ELEMENTS_MAX} elements each, and a MiB for what an instance has of functions and globals."
     )]
     TooManyParts,
 }

@@ -32,12 +32,13 @@ impl Vault {
             // Others of its tenant's have the memory that it takes.
             Err(error @ Error::Busy(_)) => {
                 tracing::info!(invocation = %id, %error, "a result is told later");
-                if let Err(error) = self.put_off_delivery(tenant, stored).await {
+                if let Err(error) = unless_gone(self.put_off_delivery(tenant, stored).await) {
                     tracing::error!(invocation = %id, %error, "a delivery cannot be stored");
                     tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
                 }
                 return;
             }
+            Err(Error::TenantGone) => return,
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a result cannot be told");
                 if self.health().is_err() {
@@ -49,7 +50,7 @@ impl Vault {
             }
         };
         figures().webhook_sent(answered.status);
-        if let Err(error) = self.note_try(tenant, stored, answered).await {
+        if let Err(error) = unless_gone(self.note_try(tenant, stored, answered).await) {
             tracing::error!(invocation = %id, %error, "a delivery cannot be stored: it will be tried again");
             // Not at once.
             tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
@@ -102,11 +103,7 @@ impl Vault {
                 // Somebody queued it again meanwhile: that stands, beside this try.
                 delivery.tried_before(answered);
             }
-            let mut change = match self.change(tenant).await {
-                // The tenant is erased, and all that is told of it with it.
-                Err(Error::TenantGone) => return Ok(()),
-                change => change?,
-            };
+            let mut change = self.change(tenant).await?;
             change.put(&delivery, Expect::Version(version))?;
             let committed = change.try_commit(Actor::SERVER, Vec::new()).await?;
             if unless_lost(committed, ())?.is_some() {
@@ -125,7 +122,7 @@ impl Vault {
     /// A try whose task broke counts as one without an answer.
     pub(super) async fn note_broken_try(&self, tenant: TenantId, id: InvocationId) {
         if let Ok(stored) = self.kept::<Delivery>(tenant, id).await
-            && let Err(error) = self.note_try(tenant, stored, UNANSWERED).await
+            && let Err(error) = unless_gone(self.note_try(tenant, stored, UNANSWERED).await)
         {
             tracing::error!(invocation = %id, %error, "a delivery cannot be stored");
         }
@@ -241,6 +238,14 @@ fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let date = httpdate::parse_http_date(text).ok()?;
     let at = date.duration_since(UNIX_EPOCH).ok()?;
     Some(at.saturating_sub(Duration::from_millis(now.0)))
+}
+
+/// What is left to be told of a tenant that is erased: nothing, which is no failure.
+fn unless_gone(noted: Result<(), Error>) -> Result<(), Error> {
+    match noted {
+        Err(Error::TenantGone) => Ok(()),
+        noted => noted,
+    }
 }
 
 #[cfg(test)]
