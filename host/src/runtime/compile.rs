@@ -94,6 +94,7 @@ impl Runtime {
         };
         let (digest, component) = on_a_thread(check).await?;
         let (compiled, turn) = self.machine_code(component, &purpose).await?;
+        few_names(&compiled)?;
         if compiled.memory_bytes() > purpose.code_bytes_max {
             return Err(ComponentError::CodeTooLarge.into());
         }
@@ -138,9 +139,7 @@ impl Runtime {
 
     /// Loads code and links it: what takes no compiler.
     fn program(&self, compiled: &Compiled) -> Result<Program, CompileError> {
-        if compiled.described_bytes() > DESCRIBED_BYTES_MAX {
-            return Err(ComponentError::TooManyNames.into());
-        }
+        few_names(compiled)?;
         let component = compiled.load(&self.0.engine).map_err(|error| unfit(&error))?;
         self.link(&component, compiled.memory_bytes())
     }
@@ -152,6 +151,12 @@ pub fn compile_here(component: &[u8]) -> Result<Compiled, CompileError> {
     component::check(component, script::is_script_runner(component))?;
     let engine = engine::compiling().map_err(|error| fault(&error))?;
     load::compile(&engine, component).map_err(|error| component::invalid(&error))
+}
+
+/// Refuses code with a long description.
+fn few_names(compiled: &Compiled) -> Result<(), CompileError> {
+    let is_long = compiled.described_bytes() > DESCRIBED_BYTES_MAX;
+    if is_long { Err(ComponentError::TooManyNames.into()) } else { Ok(()) }
 }
 
 /// Code that does not load: it wants more of a slot than there is, or the fault is ours.

@@ -24,8 +24,9 @@ const KEPT_STACK_BYTES: usize = 32 << 10;
 const STACK_BYTES: usize = FORMULA_STACK_BYTES + (256 << 10);
 /// Bytes of native stack that a formula may use.
 const FORMULA_STACK_BYTES: usize = 1 << 20;
-/// Bytes of a memory of which an image is made however few of them have data.
-const DENSE_IMAGE_BYTES: u64 = 1 << 20;
+/// Bytes of a memory of which an image is made however few of them have data: most languages have a stack of a MiB before
+/// it.
+const DENSE_IMAGE_BYTES: u64 = 4 << 20;
 /// Elements of a table, at most.
 pub const TABLE_ELEMENTS_MAX: usize = 20_000;
 /// Core instances of one component, at most: a Rust formula has three, one in Python some twenty. They are only counted,

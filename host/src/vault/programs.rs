@@ -30,6 +30,8 @@ mod unused;
 use refused::Refused;
 use unused::Unused;
 
+/// Bytes of one program of a tenant: while it is loaded there are some copies of them.
+const PROGRAM_BYTES_MAX: u64 = 128 << 20;
 /// Bytes that a program is counted with beside its code, and before it is there.
 const ENTRY_BYTES: u64 = 64 << 10;
 
@@ -168,7 +170,7 @@ impl Programs {
 
     /// Bytes of code that one owner's program may take.
     fn of_owner(&self) -> u64 {
-        (self.bytes_max / 2).saturating_sub(ENTRY_BYTES)
+        (self.bytes_max / 2).saturating_sub(ENTRY_BYTES).min(PROGRAM_BYTES_MAX)
     }
 
     /// A program, unless it alone is more than a tenant may have: whatever runs is to be shared by all of its runs.
