@@ -44,6 +44,8 @@ const THREADS: &str = "2";
 const NICE: i32 = 10;
 /// Where a process says how soon it is to be ended when there is no memory left, and the soonest that there is.
 const ENDED_SOON: (&str, &str) = ("/proc/self/oom_score_adj", "1000");
+/// Bytes of a refusal in which the process says why there is no code.
+const REFUSAL_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of what the process complains that go to the log.
 const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
 
@@ -117,14 +119,16 @@ async fn converse(
     let read = async {
         let mut bytes = Vec::new();
         (&mut output).take(HEADER_BYTES as u64).read_to_end(&mut bytes).await.map_err(failed)?;
-        let length = load::announced(&bytes).unwrap_or_default();
-        if length > code_bytes_max.min(COMPILED_BYTES_MAX as u64) {
+        let announced = load::announced(&bytes);
+        let most = code_bytes_max.min(COMPILED_BYTES_MAX as u64);
+        if announced.is_some_and(|length| length > most) {
             // None of it is read: a small component may have code that fills the memory.
             return Err(ComponentError::CodeTooLarge.into());
         }
-        bytes.reserve_exact(usize::try_from(length).unwrap_or_default());
-        let rest = COMPILED_BYTES_MAX as u64;
-        output.take(rest).read_to_end(&mut bytes).await.map_err(failed)?;
+        let length = announced.unwrap_or(REFUSAL_BYTES_MAX);
+        bytes.reserve_exact(usize::try_from(length + 1).unwrap_or_default());
+        // One byte more tells that there is more.
+        output.take(length + 1).read_to_end(&mut bytes).await.map_err(failed)?;
         Ok::<_, CompileError>(bytes)
     };
     let listen = async {

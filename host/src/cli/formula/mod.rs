@@ -31,7 +31,7 @@ use build::{Built, build};
 use cases::Case;
 use project::{Code, Project};
 use push::Pushed;
-use report::{BAD, DIM, GOOD, Progress, bytes, say, styled, warn};
+use report::{BAD, DIM, GOOD, Progress, bytes, say, say_json, styled, warn};
 
 /// The exit code of what could not be looked at, so that scripts do not take it for a refusal or a case that failed.
 const NOT_LOOKED_AT: u8 = 2;
@@ -143,7 +143,7 @@ pub fn run(command: FormulaCommand) -> ExitCode {
 
 fn failed(error: &Failure, json: bool) -> ExitCode {
     if json {
-        say(json!({ "status": "error", "error": error.to_string() }));
+        say_json(&json!({ "status": "error", "error": error.to_string() }));
     } else {
         warn(format_args!("{BAD}tokamak:{BAD:#} {error}"));
     }
@@ -164,7 +164,7 @@ fn build_only(on: &On<Watch>) -> Result<bool, Failure> {
     let dropped = project.dropped(&outside(&code));
     if on.json {
         let language = project.language_name();
-        say(json!({ "language": language, "path": path, "bytes": size, "dropped": dropped }));
+        say_json(&json!({ "language": language, "path": path, "bytes": size, "dropped": dropped }));
     } else {
         say(format_args!("{} {} ({})", styled(GOOD, "built"), path.display(), bytes(size)));
         caution(&dropped);
@@ -214,7 +214,7 @@ fn check(on: &On<Nothing>) -> Result<bool, Failure> {
             Ok(formula) => (serde_json::to_value(formula)?, Value::Null),
             Err(problem) => (Value::Null, serde_json::to_value(problem)?),
         };
-        say(json!({
+        say_json(&json!({
             "status": if taken { "verified" } else { "refused" },
             "language": project.language_name(),
             "path": path,
@@ -312,7 +312,7 @@ fn test(on: &On<Both<Only>>) -> Result<bool, Failure> {
     let passed = count - failed;
     let all = counted(count, "case", "cases");
     if json {
-        say(json!({ "passed": passed, "failed": failed, "cases": judged }));
+        say_json(&json!({ "passed": passed, "failed": failed, "cases": judged }));
     } else if failed == 0 {
         say(format_args!("{} {passed} of {all}", styled(GOOD, "passed")));
     } else {
@@ -327,7 +327,7 @@ fn push_to_server(on: &On<push::PushOptions>) -> Result<ExitCode, Failure> {
     let body = project.body(&code);
     let pushed = serve::block_on(on.own.push(&body))?;
     if on.json {
-        say(push::as_json(&pushed));
+        say_json(&push::as_json(&pushed));
     } else {
         match &pushed {
             Pushed::Done { created, formula } => {

@@ -27,6 +27,25 @@ pub fn say(line: impl Display) {
         writeln!(out, "{line}").and_then(|()| out.flush()).inspect_err(crate::cli::output::lose);
 }
 
+/// Writes JSON to standard output, as a line.
+pub fn say_json(json: &Value) {
+    say(spelled(json));
+}
+
+/// JSON in which what terminals obey is spelled: where there is no terminal, it would be left out.
+fn spelled(json: &Value) -> String {
+    let obeyed = |c: char| matches!(c, '\u{7f}'..='\u{9f}');
+    json.to_string().chars().fold(String::new(), |mut line, c| {
+        if obeyed(c) {
+            // Writing to a string cannot fail.
+            let _ = std::fmt::Write::write_fmt(&mut line, format_args!("\\u{:04x}", u32::from(c)));
+        } else {
+            line.push(c);
+        }
+        line
+    })
+}
+
 /// Writes a line to standard error.
 pub fn warn(line: impl Display) {
     let mut out = anstream::stderr().lock();
@@ -166,8 +185,16 @@ pub fn milliseconds(us: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Problem, bytes, milliseconds};
+    use super::{Problem, bytes, milliseconds, spelled};
     use serde_json::json;
+
+    #[test]
+    fn json_keeps_what_a_terminal_obeys() {
+        let json = json!({"raw": "a\u{7f}b\u{9b}c\u{1b}é"});
+        let text = spelled(&json);
+        assert_eq!(text, r#"{"raw":"a\u007fb\u009bc\u001bé"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), json);
+    }
 
     #[test]
     fn figures_are_for_people() {
