@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -71,14 +71,18 @@ fn serve(folder: &Path) -> Command {
     serve
 }
 
+/// A server with its first certificate, and the file of its log.
+fn logging(folder: &Path) -> (Certificate, Process, PathBuf) {
+    let (log, certificate) = (folder.join("log"), exchange(folder));
+    let mut command = serve(folder);
+    command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
+    (certificate, Process::start(command), log)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_certificate_is_exchanged_while_connections_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let first = exchange(folder.path());
-    let mut command = serve(folder.path());
-    command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
-    let process = Process::start(command);
+    let (first, process, log) = logging(folder.path());
     assert!(process.printed.iter().any(|line| line.contains("https://")), "{:?}", process.printed);
     let address = process.address;
     let logged = async |text: &str| {
@@ -124,11 +128,7 @@ async fn the_certificate_is_exchanged_while_connections_go_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_file_that_does_not_answer_holds_up_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let first = exchange(folder.path());
-    let mut command = serve(folder.path());
-    command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
-    let process = Process::start(command);
+    let (first, process, log) = logging(folder.path());
     let file = folder.path().join("certificate.pem");
     fs::remove_file(&file).unwrap();
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());

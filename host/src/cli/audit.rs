@@ -16,7 +16,7 @@ use crate::crypto::integrity::Hash;
 use crate::http::control::copy_lines;
 use crate::model::id::TenantId;
 use crate::model::time::{Timestamp, parse_rfc3339};
-use crate::vault::{ExportFilter, ExportedHead, Removed, hash_of};
+use crate::vault::{ExportFilter, ExportedHead, Removed, parse_hash};
 
 /// Exit code of an export without entries that were to be in it, and that were removed before.
 const REMOVED: i32 = 4;
@@ -162,7 +162,7 @@ type After = (u64, Option<Hash>);
 fn after(text: &str) -> Result<After, &'static str> {
     let (number, hash) = match text.split_once(':') {
         Some((number, hash)) => {
-            (number, Some(hash_of(hash).ok_or("the hash must have 64 hexadecimal digits")?))
+            (number, Some(parse_hash(hash).ok_or("the hash must have 64 hexadecimal digits")?))
         }
         None => (text, None),
     };

@@ -92,13 +92,13 @@ impl ExportedHead {
     /// The head, if the hash is one.
     pub fn to_head(&self) -> Option<ChainHead> {
         let Self { tenant, sequence, time, hash } = self;
-        let hash = hash_of(hash)?;
+        let hash = parse_hash(hash)?;
         Some(ChainHead { tenant: *tenant, sequence: *sequence, hash, time_ms: time.0 })
     }
 }
 
 /// The hash that 64 hexadecimal digits write.
-pub fn hash_of(digits: &str) -> Option<Hash> {
+pub fn parse_hash(digits: &str) -> Option<Hash> {
     let digits = digits.as_bytes();
     let mut hash = [0; 32];
     if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {

@@ -70,7 +70,7 @@ pub use answers::{Answer, Attempt, Claim, Form, Repetition};
 pub use apart::apart;
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
-pub use audit_export::{ExportFilter, ExportedHead, Removed, hash_of};
+pub use audit_export::{ExportFilter, ExportedHead, Removed, parse_hash};
 pub use authentication::{Authenticated, Caller, asked_by};
 pub use backup::{
     Backup, BackupError, CHUNK_FILE_BYTES_MAX, MANIFEST_BYTES_MAX, Manifest, Piece, Reader,
