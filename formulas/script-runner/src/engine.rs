@@ -47,6 +47,7 @@ const PRELUDE: &[(&str, &str)] = &[
     ("buffer", include_str!("prelude/buffer.js")),
     ("url", include_str!("prelude/url.js")),
     ("crypto", include_str!("prelude/crypto.js")),
+    ("forms", include_str!("prelude/forms.js")),
     ("events", include_str!("prelude/events.js")),
     ("fetch", include_str!("prelude/fetch.js")),
     ("timers", include_str!("prelude/timers.js")),

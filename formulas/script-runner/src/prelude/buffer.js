@@ -22,19 +22,23 @@
   const over = (bytes) => new Buffer(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const isText = (value) => typeof value === 'string' || value instanceof String;
   class Buffer extends Uint8Array {
-    // As in Node, where old scripts still write it so. As in arrays, a text would be no bytes, and a key that signs nothing.
+    // As in Node, where old scripts still write it so. As in arrays, a text or what is not there would be no bytes, and a key
+    // that signs nothing.
     constructor(value, encoding, length) {
-      if (isText(value)) {
-        const bytes = host.encode(String(value), encodingOf(encoding));
+      if (typeof value === 'number') super(value);
+      else if (value instanceof ArrayBuffer) super(value, encoding, length);
+      else {
+        const bytes = Buffer.from(value, encoding);
         super(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-      } else super(value, encoding, length);
+      }
     }
     static from(value, encoding, length) {
       if (isText(value)) return over(host.encode(String(value), encodingOf(encoding)));
       if (value instanceof ArrayBuffer) return new Buffer(value, encoding, length);
       if (ArrayBuffer.isView(value)) {
-        const copy = new Buffer(value.length);
-        copy.set(value);
+        const numbers = value instanceof DataView ? shared.bytes(value) : value;
+        const copy = new Buffer(numbers.length);
+        copy.set(numbers);
         return copy;
       }
       if (value?.type === 'Buffer' && Array.isArray(value.data)) return Buffer.from(value.data);

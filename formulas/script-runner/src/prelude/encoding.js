@@ -49,13 +49,23 @@
       return !this.ignoreBOM && text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
     }
   }
+  // Numbers of errors from before they had names, which some libraries still look at.
+  const CODES = {
+    IndexSizeError: 1, HierarchyRequestError: 3, WrongDocumentError: 4, InvalidCharacterError: 5, NoModificationAllowedError: 7,
+    NotFoundError: 8, NotSupportedError: 9, InUseAttributeError: 10, InvalidStateError: 11, SyntaxError: 12,
+    InvalidModificationError: 13, NamespaceError: 14, InvalidAccessError: 15, TypeMismatchError: 17, SecurityError: 18,
+    NetworkError: 19, AbortError: 20, URLMismatchError: 21, QuotaExceededError: 22, TimeoutError: 23, InvalidNodeTypeError: 24,
+    DataCloneError: 25,
+  };
   class DOMException extends Error {
     #name;
-    constructor(message = '', name = 'Error') {
-      super(message);
-      this.#name = name;
+    constructor(message = '', options = 'Error') {
+      const { name = 'Error', cause } = typeof options === 'object' && options !== null ? options : { name: options };
+      super(message, cause === undefined ? undefined : { cause });
+      this.#name = String(name);
     }
     get name() { return this.#name; }
+    get code() { return Object.hasOwn(CODES, this.#name) ? CODES[this.#name] : 0; }
   }
   const refused = (why) => new DOMException(why, 'InvalidCharacterError');
   const btoa = (given) => {
@@ -80,6 +90,8 @@
     if (value === null || typeof value !== 'object') return value;
     if (known.has(value)) return known.get(value);
     const keep = (copy) => { known.set(value, copy); return copy; };
+    // Nobody can change one.
+    if (value instanceof shared.Blob) return value;
     if (value instanceof Date) return keep(new Date(value.getTime()));
     for (const kind of [Number, String, Boolean, BigInt]) if (value instanceof kind) return keep(Object(value.valueOf()));
     if (value instanceof RegExp) return keep(new RegExp(value.source, value.flags));

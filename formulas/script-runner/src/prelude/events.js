@@ -7,8 +7,9 @@
     #isPrevented = false;
     #isStopped = false;
     #target = null;
-    constructor(type, { cancelable = false } = {}) {
+    constructor(type, options) {
       if (arguments.length === 0) throw new TypeError('an event has a type');
+      const { cancelable = false } = options ?? {};
       this.#type = String(type);
       this.#isCancelable = Boolean(cancelable);
     }
@@ -48,7 +49,7 @@
     dispatchEvent(event) {
       begin(event, this);
       // Those that are there now, less those that others of them remove.
-      for (const one of this.#listeners) {
+      for (const one of [...this.#listeners]) {
         if (one.name !== event.type || !this.#listeners.includes(one)) continue;
         if (one.once) this.removeEventListener(one.name, one.listener);
         try {
@@ -62,5 +63,11 @@
       return !event.defaultPrevented;
     }
   }
+  // An event that is dispatched to one listener alone.
+  shared.eventOf = (type, target) => {
+    const event = new Event(type);
+    begin(event, target);
+    return event;
+  };
   shared.globals({ Event, EventTarget });
 })

@@ -33,6 +33,8 @@
     if (body === undefined || body === null) return [undefined, null];
     if (body instanceof URLSearchParams) return [host.encode(body.toString(), 'utf8'), 'application/x-www-form-urlencoded;charset=UTF-8'];
     if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return [shared.bytes(body), null];
+    const ofForm = shared.formBody(body);
+    if (ofForm !== undefined) return ofForm;
     if (typeof body === 'object' && Symbol.asyncIterator in body) throw new TypeError('a body is sent whole: it cannot be a stream');
     return [host.encode(String(body), 'utf8'), 'text/plain;charset=UTF-8'];
   };
@@ -55,6 +57,7 @@
     async json() { return parse(this.#text()); }
     async arrayBuffer() { return this.#take().slice().buffer; }
     async bytes() { return this.#take().slice(); }
+    async blob() { return new Blob([this.#take()], { type: this.headers.get('content-type') ?? '' }); }
     static bytesOf(body) { return body.#bytes; }
   }
   const { bytesOf } = Body;
@@ -103,7 +106,8 @@
     lateness.add(reason);
     return reason;
   };
-  class AbortSignal {
+  const { dispatchEvent } = EventTarget.prototype;
+  class AbortSignal extends EventTarget {
     #isAborted = false;
     // Whether listeners were told of it, or are about to be.
     #isTold = false;
@@ -113,8 +117,10 @@
     #sources = [];
     #dependents = [];
     #requests = new Set();
-    #listeners = new Set();
-    constructor() { this.onabort = null; }
+    constructor() {
+      super();
+      this.onabort = null;
+    }
     static timeout(limit) {
       if (typeof limit !== 'number' || !(limit >= 0 && limit < Infinity)) {
         throw new TypeError('a signal ends after a number of milliseconds, 0 or more');
@@ -150,10 +156,6 @@
       return this.#reason;
     }
     throwIfAborted() { if (this.aborted) throw this.#reason; }
-    addEventListener(name, listener) {
-      if (name === 'abort' && listener !== null && listener !== undefined) this.#listeners.add(listener);
-    }
-    removeEventListener(name, listener) { this.#listeners.delete(listener); }
     // A script may compute, or ask the vault, past a signal's time: then it has ended before its timer tells. To look at it
     // calls nobody.
     #look() {
@@ -184,19 +186,15 @@
       // First and apart: what listeners do keeps no request going.
       for (const giveUp of this.#requests) giveUp(this.#reason);
       this.#requests.clear();
-      const event = { type: 'abort', target: this };
-      const call = (listener) => {
+      const { onabort } = this;
+      if (typeof onabort === 'function') {
         try {
-          if (typeof listener === 'function') listener.call(this, event);
-          else listener.handleEvent(event);
+          onabort.call(this, shared.eventOf('abort', this));
         } catch (error) {
           shared.tellUncaught(error);
         }
-      };
-      if (typeof this.onabort === 'function') call(this.onabort);
-      // One may remove another.
-      for (const listener of [...this.#listeners]) if (this.#listeners.has(listener)) call(listener);
-      this.#listeners.clear();
+      }
+      dispatchEvent.call(this, new Event('abort'));
     }
     #endAt() { return Math.min(this.#until, ...this.#sources.map((source) => source.#endAt())); }
     static end(signal, reason) { signal.#end(reason); }

@@ -55,14 +55,16 @@
 
   const MODULES = {
     tokamak: () => ({ ...shared.errors }),
-    buffer: () => ({ Buffer: shared.Buffer, atob, btoa }),
+    buffer: () => ({ Buffer: shared.Buffer, Blob, File, atob, btoa }),
     crypto: () => shared.nodeCrypto,
     url: () => ({ URL, URLSearchParams }),
     util: () => ({ TextEncoder, TextDecoder, inspect: (value) => shared.inspect(value), format: (...values) => shared.format(values) }),
     timers: () => shared.timers,
     'timers/promises': () => ({
       setTimeout: (delay, value, { signal } = {}) => new Promise((resolve, reject) => {
-        const end = () => reject(Object.assign(new shared.DOMException('The operation was aborted', 'AbortError'), { cause: signal.reason, code: 'ABORT_ERR' }));
+        // As Node has it, where the code of others is a number.
+        const aborted = () => Object.defineProperty(new shared.DOMException('The operation was aborted', { name: 'AbortError', cause: signal.reason }), 'code', { value: 'ABORT_ERR' });
+        const end = () => reject(aborted());
         if (signal?.aborted) return end();
         const stop = () => {
           shared.timers.clearTimeout(id);
@@ -75,7 +77,7 @@
         return signal?.addEventListener('abort', stop);
       }),
     }),
-    'node-fetch': () => Object.assign(shared.fetch, { default: shared.fetch }),
+    'node-fetch': () => Object.assign(shared.fetch, { default: shared.fetch, Headers, Request, Response, FormData, Blob, File }),
   };
   shared.fetch = fetch;
   const loaded = new Map();

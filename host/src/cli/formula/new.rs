@@ -102,7 +102,7 @@ impl NewOptions {
 /// Writes the project.
 pub fn run(options: &NewOptions) -> Result<(), Failure> {
     let NewOptions { name, lang, sdk, within, json } = options;
-    check_name(name)?;
+    check_name(name, *lang)?;
     let sdk = match lang {
         Language::Rust => Some(Sdk::of(sdk.as_deref())?),
         _ => None,
@@ -190,6 +190,8 @@ fn files(language: Language) -> Vec<(&'static str, &'static str)> {
         Language::Javascript => vec![
             ("formula.json", declared),
             ("formula.js", include_str!("templates/javascript/formula.js.in")),
+            ("tokamak.d.ts", include_str!("templates/javascript/tokamak.d.ts.in")),
+            ("jsconfig.json", include_str!("templates/javascript/jsconfig.json.in")),
         ],
         Language::Python => vec![
             ("formula.json", declared),
@@ -210,7 +212,7 @@ fn files(language: Language) -> Vec<(&'static str, &'static str)> {
     files
 }
 
-fn check_name(name: &str) -> Result<(), Failure> {
+fn check_name(name: &str, language: Language) -> Result<(), Failure> {
     let of_its_characters = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-');
     if !of_its_characters || name.len() > NAME_CHARS_MAX {
@@ -219,7 +221,8 @@ fn check_name(name: &str) -> Result<(), Failure> {
         );
         return Err(message.into());
     }
-    if TAKEN.contains(&name) {
+    let is_package = matches!(language, Language::Rust | Language::Go);
+    if is_package && TAKEN.contains(&name) {
         return Err(format!("{name} cannot be the name of a package: choose another").into());
     }
     Ok(())
@@ -316,7 +319,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, Sdk, check_name, quoted};
+    use super::{Failure, Language, Sdk, check_name, quoted};
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::{Path, PathBuf};
@@ -334,14 +337,20 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_packages_in_every_language() {
-        for name in ["a", "card-check", "x2"] {
-            assert!(check_name(name).is_ok(), "{name}");
-        }
+    fn names_are_those_of_packages_where_there_are_packages() {
         let long = "a".repeat(65);
-        for name in ["", "A", "2x", "-a", "a_b", "a/b", "..", "é", "fn", "test", "formula", &long]
-        {
-            assert!(check_name(name).is_err(), "{name}");
+        let languages = [Language::Rust, Language::Go, Language::Javascript, Language::Python];
+        for language in languages {
+            for name in ["a", "card-check", "x2"] {
+                assert!(check_name(name, language).is_ok(), "{name}");
+            }
+            for name in ["", "A", "2x", "-a", "a_b", "a/b", "..", "é", &long] {
+                assert!(check_name(name, language).is_err(), "{name}");
+            }
+        }
+        for name in ["fn", "test", "formula"] {
+            let taken = languages.map(|language| check_name(name, language).is_err());
+            assert_eq!(taken, [true, true, false, false], "{name}");
         }
     }
 
