@@ -46,6 +46,9 @@ struct Expected {
     body: Option<Value>,
     #[serde(default)]
     form: Option<Map<String, Value>>,
+    /// For a body that is another each time in part, as a form with files is.
+    #[serde(default)]
+    body_contains: Option<Values>,
     #[serde(default)]
     body_base64: Option<String>,
 }
@@ -63,12 +66,24 @@ struct Response {
     body_base64: Option<String>,
 }
 
-/// The values of a header.
+/// The values of a header, or the parts of a body.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, expecting = "a header must be a text, or an array of texts")]
+#[serde(
+    untagged,
+    expecting = "a header must be a text, or an array of texts, and so must body_contains"
+)]
 enum Values {
     One(String),
     Several(Vec<String>),
+}
+
+impl Values {
+    fn each(&self) -> &[String] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Several(values) => values,
+        }
+    }
 }
 
 /// Why there is no answer, by the names of the formula's world. The first two are those of requests that are not sent.
@@ -143,7 +158,7 @@ impl Exchange {
     }
 
     fn compare_rest(&self, request: &Outbound, found: &mut Vec<String>) {
-        let Expected { headers, body, form, body_base64, .. } = &self.request;
+        let Expected { headers, body, form, body_contains, body_base64, .. } = &self.request;
         let mut check = |at: &str, expected: &Value, value: Option<Value>| match (expected, value) {
             (Value::Null, None) => {}
             (_, Some(value)) => compare(at, expected, &value, true, found),
@@ -162,6 +177,12 @@ impl Exchange {
             let body = request.body.as_ref().map(|body| STANDARD.encode(body).into());
             check("body_base64", &expected.as_str().into(), body);
         }
+        for part in body_contains.iter().flat_map(Values::each) {
+            let body = request.body.as_deref().unwrap_or_default();
+            if !contains(body, part.as_bytes()) {
+                found.push(format!("body_contains: {} is not in it", short(&part.as_str().into())));
+            }
+        }
     }
 
     fn answer(&self) -> Result<Answer, EgressError> {
@@ -174,11 +195,7 @@ impl Exchange {
         };
         let mut named = Vec::new();
         for (name, values) in headers {
-            let values = match values {
-                Values::One(value) => std::slice::from_ref(value),
-                Values::Several(values) => values,
-            };
-            named.extend(values.iter().map(|value| (name.to_lowercase(), value.clone())));
+            named.extend(values.each().iter().map(|value| (name.to_lowercase(), value.clone())));
         }
         let body = match (body, body_base64) {
             (None, None) => Vec::new(),
@@ -237,6 +254,10 @@ fn read_body(request: &Outbound, expected: &Value) -> Option<Value> {
         Err(_) => serde_json::json!({ "base64": STANDARD.encode(body) }),
     };
     Some(json.unwrap_or_else(text))
+}
+
+fn contains(body: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || body.windows(part.len()).any(|window| window == part)
 }
 
 /// The fields of a form; the values of one that comes more than once are an array.

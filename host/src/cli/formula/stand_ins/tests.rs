@@ -80,6 +80,17 @@ fn a_body_is_compared_as_what_is_expected() {
     assert_eq!(found(&json!({ "body": "x" }), &odd).len(), 1);
     assert_eq!(found(&json!({ "body": "\u{fffd}\u{fffd}" }), &odd).len(), 1);
     assert_eq!(found(&json!({ "body_base64": "//4=" }), &odd), [""; 0]);
+    let text = post("name=\"a\"\r\n\r\n1é");
+    for contained in [json!("name=\"a\""), json!(["1é", "\r\n\r\n1", ""]), json!([])] {
+        assert_eq!(found(&json!({ "body_contains": contained }), &text), [""; 0], "{contained}");
+    }
+    let found_without = found(&json!({ "body_contains": ["1", "*", "é2"] }), &text);
+    assert_eq!(
+        found_without,
+        ["*", "é2"].map(|part| format!("body_contains: \"{part}\" is not in it"))
+    );
+    let none = request("GET", "https://a.example", None);
+    assert_eq!(found(&json!({ "body_contains": "a" }), &none).len(), 1);
     assert_eq!(found(&json!({ "body_base64": "/w==" }), &odd).len(), 1);
     let form = json!({ "amount": "1 0", "card[number]": "*", "item": ["a", "b"], "none": "" });
     let sent = post("amount=1+0&card%5Bnumber%5D=4242&item=a&item=b&none");
