@@ -65,7 +65,7 @@ fn where_no_vault_is_none_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let (none, empty) = (folder.path().join("none"), folder.path().join("empty"));
     fs::create_dir(&empty).unwrap();
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 10] = [
         &["keys", "rotate", "--root"],
         &["keys", "rotate", "--all-tenants"],
         &["keys", "rotate", "--tenant", UNKNOWN],
@@ -73,6 +73,7 @@ fn where_no_vault_is_none_is_made() {
         &["audit", "heads"],
         &["audit", "export"],
         &["tenant", "list"],
+        &["tenant", "key", UNKNOWN],
         &["tenant", "erase", UNKNOWN, "--yes"],
         &["compact"],
     ];

@@ -119,9 +119,9 @@ const OF_THE_STORE: [&str; 8] = [
     "log",
 ];
 
-/// What is said when a new tenant's key could not be printed.
-const KEY_LOST: &str = "the tenant was made, and its key is lost, since it is kept nowhere: find the tenant with `tokamak \
-    tenant list`, erase it with `tokamak tenant erase ID`, and make another one with `tokamak tenant create NAME`";
+/// What is said when a new management key could not be printed.
+const KEY_LOST: &str = "the management key that was made is lost, since it is kept nowhere: find the tenant with `tokamak \
+    tenant list`, and make another key for it with `tokamak tenant key ID`";
 
 /// What ends a command early: a sentence for the operator.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -184,7 +184,10 @@ pub fn run() -> ExitCode {
         Err(code) => return code,
     };
     let is_server = matches!(command, Command::Serve(_) | Command::Dev(_));
-    let makes_key = matches!(command, Command::Tenant { command: TenantCommand::Create { .. } });
+    let makes_key = matches!(
+        command,
+        Command::Tenant { command: TenantCommand::Create { .. } | TenantCommand::Key { .. } }
+    );
     let code = carry_out(command);
     if is_server {
         logging::settle();

@@ -11,7 +11,7 @@ use super::output::telling;
 use super::stopped::{with_new_vault, with_vault};
 use super::{Failure, say, shown};
 use crate::config::Options;
-use crate::http::control::{CreateTenant, CreatedTenant};
+use crate::http::control::{CreateTenant, CreatedKey, CreatedTenant};
 use crate::model::id::TenantId;
 use crate::vault::{Tenant, check_tenant_name};
 
@@ -42,6 +42,17 @@ pub enum TenantCommand {
         #[command(flatten)]
         options: Options,
     },
+    /// Make another management application of a tenant, whose keys are lost; the new one's key is shown once.
+    Key {
+        /// The tenant.
+        #[arg(value_name = "ID")]
+        tenant: TenantId,
+        /// Print one JSON object instead of text.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        options: Options,
+    },
     /// List all tenants.
     List {
         /// Print one JSON array instead of text.
@@ -57,6 +68,7 @@ pub fn run(command: TenantCommand) -> Result<(), Failure> {
     match command {
         TenantCommand::Create { name, json, options } => telling(json, create(name, json, options)),
         TenantCommand::Erase { tenant, yes, options } => erase(tenant, yes, options),
+        TenantCommand::Key { tenant, json, options } => telling(json, key(tenant, json, options)),
         TenantCommand::List { json, options } => telling(json, list(json, options)),
     }
 }
@@ -79,6 +91,26 @@ fn create(name: String, json: bool, options: Options) -> Result<(), Failure> {
     }
     with_new_vault(options, async |vault| {
         show(&vault.create_tenant(&name, None).await?.into());
+        Ok(())
+    })
+}
+
+fn key(tenant: TenantId, json: bool, options: Options) -> Result<(), Failure> {
+    let show = |made: &CreatedKey| {
+        let CreatedKey { application_id, management_key } = made;
+        if json {
+            say(json!({"application_id": application_id, "management_key": **management_key}));
+        } else {
+            say(format_args!("application: {application_id}"));
+            say(format_args!("management key, shown once: {}", **management_key));
+        }
+    };
+    if let Some(server) = Server::find(&options.clone().settle()?.data_dir)? {
+        show(&server.ask("POST", &format!("/tenants/{tenant}/key"), &())?);
+        return Ok(());
+    }
+    with_vault(options, async |vault| {
+        show(&vault.issue_management_key(tenant).await?.into());
         Ok(())
     })
 }

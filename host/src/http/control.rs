@@ -35,8 +35,8 @@ pub use self::backup::{Asked, Begun, Taken, read_begun, read_frame};
 use super::envelope::Reply;
 use crate::crypto::keys::RootKey;
 use crate::limits::{COMPACT_FIRST_SECONDS_MAX, COMPACT_FULL_SECONDS};
-use crate::model::id::TenantId;
-use crate::vault::{Compacted, Error, KeysStatus, NewTenant, Tenant, Vault};
+use crate::model::id::{ApplicationId, TenantId};
+use crate::vault::{Compacted, Error, IssuedKey, KeysStatus, NewTenant, Tenant, Vault};
 
 /// The socket's name in the data folder.
 pub const SOCKET: &str = "control.sock";
@@ -97,6 +97,15 @@ pub struct CreatedTenant {
     pub management_key: Zeroizing<String>,
 }
 
+/// Another management application of a tenant, with its key.
+#[derive(Serialize, Deserialize)]
+pub struct CreatedKey {
+    /// The application.
+    pub application_id: ApplicationId,
+    /// The key, which is kept nowhere.
+    pub management_key: Zeroizing<String>,
+}
+
 /// What compacting did.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CompactedView {
@@ -136,6 +145,12 @@ impl From<NewTenant> for CreatedTenant {
     fn from(NewTenant { tenant, management_key }: NewTenant) -> Self {
         let management_key = Zeroizing::new(management_key.expose().to_owned());
         Self { id: tenant.id, name: tenant.name, management_key }
+    }
+}
+
+impl From<IssuedKey> for CreatedKey {
+    fn from(IssuedKey { application_id, key }: IssuedKey) -> Self {
+        Self { application_id, management_key: Zeroizing::new(key.expose().to_owned()) }
     }
 }
 
@@ -227,6 +242,7 @@ fn router(vault: Vault) -> Router {
         .route("/audit/export", post(audit::export))
         .route("/tenants", get(tenants).post(create_tenant))
         .route("/tenants/{id}", delete(erase))
+        .route("/tenants/{id}/key", post(create_key))
         .fallback(async || Refused(StatusCode::NOT_FOUND, "There is no such operation.".to_owned()))
         .with_state(desk)
 }
@@ -293,12 +309,25 @@ async fn create_tenant(
     Ok(Reply(made.into()))
 }
 
+async fn create_key(
+    Shared(vault): Shared<Vault>,
+    id: Result<InPath<String>, PathRejection>,
+) -> Result<Reply<CreatedKey>, Refused> {
+    let tenant = tenant_in(id)?;
+    let made = whole(async move { vault.issue_management_key(tenant).await }).await?;
+    Ok(Reply(made.into()))
+}
+
+fn tenant_in(id: Result<InPath<String>, PathRejection>) -> Result<TenantId, Refused> {
+    let InPath(id) = id.map_err(|error| bad(&error))?;
+    id.parse().map_err(|error| bad(&error))
+}
+
 async fn erase(
     Shared(Desk { vault, backups }): Shared<Desk>,
     id: Result<InPath<String>, PathRejection>,
 ) -> Result<StatusCode, Refused> {
-    let InPath(id) = id.map_err(|error| bad(&error))?;
-    let tenant: TenantId = id.parse().map_err(|error| bad(&error))?;
+    let tenant = tenant_in(id)?;
     let erasing = vault.clone();
     whole(async move { erasing.erase_tenant(tenant).await }).await?;
     // What a backup that was cut off is read from holds them still.

@@ -11,25 +11,23 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::audit::{Actor, Event};
-use super::kept_application::KeptApplication;
+use super::operators::{MANAGEMENT, created};
 use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
-use super::said::{granted, of_tenant, said};
+use super::said::of_tenant;
 use super::sealed_keys::SYSTEM_TENANT;
 use super::{Change, Error, Vault};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::wiped::Wiped;
 use crate::limits::{CVC_RETENTION_MINUTES_DEFAULT, CVC_RETENTION_MINUTES_MAX};
-use crate::model::application::Application;
-use crate::model::audit::Audit;
 use crate::model::faults::Faults;
-use crate::model::id::{ApplicationId, TenantId};
+use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
 use crate::model::member::{FromJson as _, Member};
 use crate::model::name::check_name;
+use crate::model::permission::ApplicationType;
 use crate::model::permission::marker::{TenantRead, TenantUpdate};
-use crate::model::permission::{ApplicationType, Permission};
 use crate::model::time::Timestamp;
 use crate::store::{Batch, Expect, Filter, Kind, StoreError};
 
@@ -86,7 +84,7 @@ pub struct UpdateTenant {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only the description reads it")]
 struct WriteTenantSettings {
-    /// Whether tokens are deduplicated that do not say; not, where this is absent.
+    /// Whether tokens are deduplicated that do not say (see `deduplicate_token`); not, where this is absent.
     deduplicate_tokens: Option<bool>,
     /// How long a card's `cvc` stays, in minutes; 60, where this is absent.
     #[schema(minimum = 1, maximum = 1440)]
@@ -176,25 +174,11 @@ impl Vault {
             Change { vault: self.clone(), tenant: id, keys, batch: above.batch, answer: None };
         change.batch.puts.push(keys_put);
         let kind = ApplicationType::Management;
-        let (application, key) = self.operators_application(id, kind, "Management", management_key);
+        let (application, key) = self.operators_application(id, kind, MANAGEMENT, management_key);
         change.put(&application, Expect::Absent)?;
         let made = Event::done(EntityType::Tenant, id, Operation::Create, "Tenant created");
         change.commit(Actor::OPERATOR, vec![made, created(&application)]).await?;
         Ok(NewTenant { tenant, management_key: key })
-    }
-
-    /// Makes an application with every permission its type may hold.
-    pub async fn issue_application(
-        &self,
-        tenant: TenantId,
-        kind: ApplicationType,
-        name: &str,
-    ) -> Result<ApiKey, Error> {
-        let (application, key) = self.operators_application(tenant, kind, name, None);
-        let mut change = self.change(tenant).await?;
-        change.put(&application, Expect::Absent)?;
-        change.commit(Actor::OPERATOR, vec![created(&application)]).await?;
-        Ok(key)
     }
 
     /// Every tenant, newest first.
@@ -285,29 +269,6 @@ impl Vault {
         newest.1
     }
 
-    fn operators_application(
-        &self,
-        tenant: TenantId,
-        kind: ApplicationType,
-        name: &str,
-        key: Option<ApiKey>,
-    ) -> (KeptApplication, ApiKey) {
-        let key = key.unwrap_or_else(|| ApiKey::draw(kind.key_tag(), self.0.entropy.as_ref()));
-        let held = Permission::ALL.iter().copied().filter(|held| held.holders().contains(&kind));
-        let application = Application {
-            id: ApplicationId(self.draw_id()),
-            tenant_id: tenant,
-            name: name.to_owned(),
-            kind,
-            permissions: held.collect(),
-            rules: Vec::new(),
-            audit: Audit::created(None, self.now()),
-            expires_at: None,
-        };
-        let key_hash = key.hash(self.0.keyring.pepper());
-        (KeptApplication { application, key_hash }, key)
-    }
-
     /// What belongs to no tenant is sealed with keys of its own, made at first need.
     async fn ensure_system_tenant(&self) -> Result<(), Error> {
         match self.keys(SYSTEM_TENANT).await {
@@ -366,10 +327,4 @@ impl UpdateTenant {
         }
         faults.into_result((name.unwrap_or_default(), settings))
     }
-}
-
-fn created(kept: &KeptApplication) -> Event {
-    let (entity, id) = (EntityType::Application, kept.application.id);
-    let message = said("Application created", &granted(&kept.application.permissions, &[]));
-    Event::done(entity, id, Operation::Create, message)
 }
