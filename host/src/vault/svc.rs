@@ -46,14 +46,15 @@ impl Svc {
     }
 
     async fn permit<P: Grant>(&self, id: Option<&str>) -> Result<Permit<P>, Error> {
-        let who = self.who_now().await?;
-        asked_by(&who);
-        self.vault.permit::<P>(&who, id).await
+        self.vault.permit::<P>(&self.asker().await?, id).await
     }
 
-    /// The application with the rights it has by now: a run may take minutes.
-    async fn who_now(&self) -> Result<Authenticated, Error> {
-        self.vault.as_it_is_now(&self.who).await?.ok_or(Error::Unauthenticated)
+    /// The application with the rights it has by now, since a run may take minutes. A call that waits for its turn is
+    /// refused if these are others by then.
+    async fn asker(&self) -> Result<Authenticated, Error> {
+        let who = self.vault.as_it_is_now(&self.who).await?.ok_or(Error::Unauthenticated)?;
+        asked_by(&who);
+        Ok(who)
     }
 }
 
@@ -159,7 +160,7 @@ impl GuestVault for Svc {
         let detokenize = async move {
             let attempt = (EntityType::Token, Operation::Use);
             let permit: Permit<TokenRead> =
-                self.vault.permit_attempt(&self.who_now().await?, attempt, None).await?;
+                self.vault.permit_attempt(&self.asker().await?, attempt, None).await?;
             let (value, inexact) = read_json(&value, |_| true)?;
             write_json(&self.vault.detokenize(&permit, &value, inexact).await?)
         };
@@ -223,10 +224,15 @@ fn text_of(page: &TokenPage) -> Result<String, Error> {
 fn reply<T>(result: Result<T, Error>) -> Result<T, GuestProblem> {
     result.map_err(|error| {
         let problem = error.describe();
+        let detail = match error {
+            // Whoever called the reactor may be told, and has other rights.
+            Error::Forbidden { .. } => format!("For the reactor's application: {}", problem.detail),
+            _ => problem.detail,
+        };
         GuestProblem {
             status: problem.status,
             title: problem.title.to_owned(),
-            detail: problem.detail,
+            detail,
             errors: problem.errors.into_iter().collect(),
         }
     })

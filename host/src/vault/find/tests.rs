@@ -3,14 +3,17 @@ use std::ops::Bound;
 use std::path::Path;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::model::id::{ApplicationId, TenantId};
 use crate::model::permission::marker::{ApplicationCreate, ApplicationUpdate, TokenCreate};
+use crate::runtime::{GuestProblem, GuestVault as _};
 use crate::store::Filter;
 use crate::vault::apart::every_place_of;
 use crate::vault::page::PageRequest;
+use crate::vault::svc::Svc;
 use crate::vault::tests::vault;
 use crate::vault::tokens::Token;
 use crate::vault::{
@@ -119,4 +122,46 @@ async fn whose_rights_change_while_it_waits_is_to_try_again() {
     vault.update_application(&updates, id, application(&["token:read"])).await.unwrap();
     drop(places);
     assert!(matches!(looks.await.0, Err(Error::Busy(told)) if told.contains("was changed")));
+}
+
+type Asks = fn(&Svc) -> BoxFuture<'_, Result<String, GuestProblem>>;
+
+/// By every way in which a formula is given what a token holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_formula_whose_rights_change_while_it_waits_is_to_try_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let Start { vault, tenant, manager, application: id, who } = start(folder.path()).await;
+    let creates = vault.permit::<TokenCreate>(&who, None).await.unwrap();
+    let large = token(json!({"id": "large", "type": "token", "data": "a".repeat(100_000)}));
+    vault.create_token(&creates, large).await.unwrap();
+    let updates = vault.permit::<ApplicationUpdate>(&manager, None).await.unwrap();
+    let reveals: WriteApplication = serde_json::from_value(json!({
+        "name": "a", "type": "private",
+        "rules": [{"priority": 1, "container": "/", "transform": "reveal",
+            "permissions": ["token:read", "token:search"]}],
+    }))
+    .unwrap();
+    let asks: [Asks; 4] = [
+        |svc| svc.get_token("large".to_owned()),
+        |svc| svc.detokenize(r#""{{ large }}""#.to_owned()),
+        |svc| svc.list_tokens("{}".to_owned()),
+        |svc| svc.search_tokens("{}".to_owned()),
+    ];
+    for (number, ask) in asks.iter().enumerate() {
+        vault.update_application(&updates, id, reveals.clone()).await.unwrap();
+        let who = vault.as_it_is_now(&who).await.unwrap().unwrap();
+        let svc = Svc::new(vault.clone(), who);
+        assert!(ask(&svc).await.unwrap().contains("aaaa"), "{number}");
+        let places = every_place_of(tenant).await;
+        let mut asked = ask(&svc);
+        assert!(timeout(SOON, &mut asked).await.is_err(), "{number}");
+        vault.update_application(&updates, id, application(&["token:create"])).await.unwrap();
+        drop(places);
+        let refused = asked.await.unwrap_err();
+        assert_eq!(
+            (refused.status, refused.detail.contains("was changed")),
+            (429, true),
+            "{number}"
+        );
+    }
 }

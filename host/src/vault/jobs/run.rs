@@ -8,7 +8,6 @@ use tracing::Instrument as _;
 use super::in_hand::Standing;
 use super::put_off::{Until, Want};
 use super::{Ended, Job, JobStatus};
-use crate::figures::figures;
 use crate::limits::{
     ASYNCHRONOUS_TIMEOUT_MS_MAX, JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, JOB_TRIES_WITHOUT_MEMORY_MAX,
     RUN_WAIT_SECONDS, WORKERS_TICK_MS,
@@ -233,6 +232,10 @@ impl Vault {
             // The next process finds it as it was.
             return Ok(Turn::Passed);
         }
+        // What it may do was looked up before it waited to open tokens: by what it may do now, its next turn is judged.
+        if self.expect_unchanged(&permit.authenticated()).await.is_err() {
+            return Ok(Turn::Passed);
+        }
         let id = job.entity.id;
         let job = self.begin_job(job, &permit, &mut ready).await?;
         self.read_again(tenant, &mut ready).await;
@@ -368,17 +371,6 @@ impl Vault {
         let Job { id, tenant_id, .. } = &job.entity;
         tracing::info!(invocation = %id, "a run that cannot begin is put off: the clock is in doubt");
         self.0.queue.put_off(*tenant_id, *id, Until::ClockBelieved);
-        Ok(())
-    }
-
-    /// Ends a job that came to no run.
-    async fn end_unrun(&self, job: &Stored<Job>, error: &Error) -> Result<(), Error> {
-        let mut change = self.change(job.entity.tenant_id).await?;
-        let ended = Ended::Failed(error);
-        let events = job.end_without_outcome(&mut change, ended)?;
-        change.commit(job.entity.by.actor(), events).await?;
-        self.0.queue.deliveries_of(job.entity.tenant_id);
-        figures().invocation_over(&ended.ending());
         Ok(())
     }
 
