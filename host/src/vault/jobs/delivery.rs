@@ -148,7 +148,7 @@ impl Delivery {
         self.requeued = self.requeued.wrapping_add(1);
         self.due_at = now;
         self.in_doubt = true;
-        self.ends_at = Timestamp(now.0 + DELIVERY_WINDOW_MS);
+        self.ends_at = Timestamp(now.0 + DELIVERY_WINDOW_MS).min(self.expires_at);
     }
 
     /// Takes note of a try that was begun before this was put into the queue again, where it stays.
@@ -162,7 +162,11 @@ impl Delivery {
     /// Takes note of a try: it is over, or due again. By a clock that is in doubt none is given up.
     pub fn tried(&mut self, answered: Answered, now: Timestamp, in_doubt: bool) {
         self.tried_before(answered);
-        let full = Timestamp(now.0.saturating_add(DELIVERY_WINDOW_MS));
+        let mut full = Timestamp(now.0.saturating_add(DELIVERY_WINDOW_MS));
+        if !in_doubt {
+            // A result that has ended is told to nobody.
+            full = full.min(self.expires_at);
+        }
         // The time while the server was down, or had others to tell, is not the receiver's. Neither is what a clock skips that
         // is set forward, which may be wrong, nor what it takes back when it is set right.
         let late_ms = now.0.saturating_sub(self.due_at.0);

@@ -153,7 +153,12 @@ impl Vault {
         in_hand: &InHand,
     ) -> Result<(Vec<(Stored<Delivery>, Pace)>, bool), Error> {
         let keys = self.keys(tenant).await?;
-        let due = due_at(self.now(), !self.clock_is_believed()?);
+        let is_believed = self.clock_is_believed()?;
+        let mut due = due_at(self.now(), !is_believed);
+        if is_believed {
+            // A result that has ended is shown to nobody, and told to nobody.
+            due = Filter::And(vec![due, self.not_ended()]);
+        }
         let receivers = &self.0.queue.receivers;
         let mut places = Places::of(tenant, receivers.of(tenant), in_hand);
         let own = in_hand.deliveries().filter(|(other, ..)| *other == tenant);

@@ -32,12 +32,18 @@ impl Vault {
         in_hand: &InHand,
     ) -> Result<usize, Error> {
         let mut count = 0;
+        // One that waits has its arguments, which may take a hundred MiB once they are read: nobody counts that here.
+        let most = if status == JobStatus::Queued { 1 } else { HANDED_OUT_MAX };
         loop {
             let those = self.jobs_that_are(tenant, status).await?;
             let those = Filter::And(vec![those, in_hand.not_jobs_of(tenant)]);
-            let jobs = self.oldest::<Job>(tenant, &those, HANDED_OUT_MAX).await?;
+            let mut jobs = self.oldest::<Job>(tenant, &those, most).await?;
             if jobs.is_empty() {
                 return Ok(count);
+            }
+            for job in &mut jobs {
+                // The end has none, and is not to copy them first.
+                job.entity.args = None;
             }
             let mut left = jobs.as_slice();
             while !left.is_empty() {
@@ -53,6 +59,17 @@ impl Vault {
             }
             count += jobs.len();
         }
+    }
+
+    /// Ends a job that came to no run.
+    pub(super) async fn end_unrun(&self, job: &Stored<Job>, error: &Error) -> Result<(), Error> {
+        let mut change = self.change(job.entity.tenant_id).await?;
+        let ended = Ended::Failed(error);
+        let events = job.end_without_outcome(&mut change, ended)?;
+        change.commit(job.entity.by.actor(), events).await?;
+        self.0.queue.deliveries_of(job.entity.tenant_id);
+        figures().invocation_over(&ended.ending());
+        Ok(())
     }
 
     /// Ends them in one change.

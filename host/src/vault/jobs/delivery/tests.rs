@@ -243,3 +243,22 @@ fn receivers_are_hosts_with_ports() {
         assert_eq!(receiver(url), expected);
     }
 }
+
+#[test]
+fn none_is_to_be_tried_after_its_result_has_ended() {
+    let mut delivery = delivery();
+    let end = delivery.expires_at;
+    let late = Timestamp(end.0 - DELIVERY_WINDOW_MS / 2);
+    delivery.again(late);
+    assert_eq!(delivery.ends_at, end);
+    while delivery.status == DeliveryStatus::Pending {
+        assert!(delivery.due_at <= end, "{:?}", delivery.due_at);
+        delivery.tried(answered(503), delivery.due_at, false);
+    }
+    assert!(delivery.tries > 3 && delivery.due_at >= end);
+    // By a clock that may be wrong, that is not known.
+    let mut doubtful = super::tests::delivery();
+    doubtful.again(late);
+    doubtful.tried(answered(503), Timestamp(end.0 + 1), true);
+    assert_eq!(doubtful.status, DeliveryStatus::Pending);
+}

@@ -205,9 +205,18 @@ async fn all_of_them_together_leave_some_for_who_is_prompt() {
 }
 
 /// A delivery that is due since so many milliseconds, again if it was tried.
-async fn due_since(vault: &Vault, tenant: TenantId, (ms, tried): (u64, bool)) -> InvocationId {
+async fn due_since(vault: &Vault, tenant: TenantId, since: (u64, bool)) -> InvocationId {
+    due_until(vault, tenant, since, Timestamp(vault.now().0 + 1_000_000)).await
+}
+
+/// The same of one whose result ends at this time.
+async fn due_until(
+    vault: &Vault,
+    tenant: TenantId,
+    (ms, tried): (u64, bool),
+    later: Timestamp,
+) -> InvocationId {
     let (id, now) = (InvocationId(vault.draw_id()), vault.now());
-    let later = Timestamp(now.0 + 1_000_000);
     let kept = json!({"id": id, "url": "https://example.com/hook", "status": "pending", "attempts": 1,
         "tries": u8::from(tried), "in_doubt": !tried, "due_at": Timestamp(now.0 - ms), "ends_at": later, "expires_at": later, "created_at": now});
     let delivery: Delivery = from_json_text(kept.to_string().as_bytes()).unwrap();
@@ -260,4 +269,19 @@ async fn of_a_slow_receiver_what_is_due_for_longest_comes_first_and_a_few_at_a_t
     assert!(!begun.contains(&not_due));
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert!(vault.due_deliveries(tenant, &in_hand).await.unwrap().0.is_empty());
+}
+
+#[tokio::test]
+async fn of_a_result_that_has_ended_nobody_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SledStore::open(folder.path(), 1 << 20).unwrap());
+    let vault = vault_at(100_000, store, 1 << 20).await;
+    let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
+    let in_hand = InHand::default();
+    let now = vault.now();
+    due_until(&vault, tenant, (1_000, true), now).await;
+    assert!(vault.due_deliveries(tenant, &in_hand).await.unwrap().0.is_empty());
+    let last = due_until(&vault, tenant, (1_000, true), Timestamp(now.0 + 1)).await;
+    let (due, _) = vault.due_deliveries(tenant, &in_hand).await.unwrap();
+    assert_eq!(due.iter().map(|(due, _)| due.entity.id).collect::<Vec<_>>(), [last]);
 }
