@@ -37,6 +37,43 @@ async fn equal_contents_give_the_token_that_was_there() {
     server.private.post("/tokens", number).await.expect(200);
 }
 
+/// What comes to the same text is not the same value.
+#[tokio::test(flavor = "multi_thread")]
+async fn contents_of_another_kind_are_others() {
+    let server = TestServer::start().await;
+    let client = server.revealing().await;
+    let pairs = [
+        (json!(5), json!("5")),
+        (json!(true), json!("true")),
+        (json!([]), json!("[]")),
+        (json!({"a": 1}), json!("{\"a\":1}")),
+    ];
+    for (one, text) in pairs {
+        let body = |data: &Value| json!({"type": "token", "data": data, "deduplicate_token": true});
+        let first = client.post("/tokens", body(&one)).await.expect(201);
+        let second = client.post("/tokens", body(&text)).await.expect(201);
+        assert_ne!(first["fingerprint"], second["fingerprint"], "{one}");
+        for (data, made) in [(&one, &first), (&text, &second)] {
+            let again = client.post("/tokens", body(data)).await.expect(200);
+            assert_eq!((&again["id"], &again["data"]), (&made["id"], data));
+        }
+        // It gives way to none of them when it is made the other one either.
+        let other = json!({"type": "token", "data": "other", "deduplicate_token": false});
+        let id = client.post("/tokens", other).await.expect(201)["id"].clone();
+        let path = format!("/tokens/{}", id.as_str().unwrap());
+        let patched = client.patch(&path, json!({"data": one})).await.expect(200);
+        assert_eq!(patched["fingerprint"], first["fingerprint"]);
+        client.delete(&path).await.expect(204);
+    }
+    // Of a part of the data, what it comes to is compared.
+    let body = |data: Value| {
+        json!({"type": "token", "data": data, "fingerprint_expression": "{{ data.v }}",
+            "deduplicate_token": true})
+    };
+    client.post("/tokens", body(json!({"v": 77}))).await.expect(201);
+    client.post("/tokens", body(json!({"v": "77"}))).await.expect(200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_read_the_token_sees_its_outline() {
     let server = TestServer::start().await;

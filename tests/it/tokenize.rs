@@ -174,3 +174,25 @@ async fn what_no_rule_grants_is_named() {
         "No rule of the application grants token:read for the token in-b."
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_ids_of_a_batch_that_are_taken_are_named() {
+    let server = TestServer::start().await;
+    let batch = |ids: &[&str]| -> Value {
+        ids.iter().map(|id| json!({"id": id, "type": "token", "data": id})).collect()
+    };
+    server.private.post("/tokenize", batch(&["id-a", "id-b", "id-c"])).await.expect(200);
+    for (ids, told) in [
+        (&["id-d", "id-b"][..], "A token with the id id-b exists already."),
+        (
+            &["id-c", "id-d", "id-a", "id-e", "id-b"],
+            "Tokens with these ids exist already: id-c, id-a, id-b.",
+        ),
+    ] {
+        let refused = server.private.post("/tokenize", batch(ids)).await.expect(409);
+        assert_eq!(refused["detail"], told);
+    }
+    server.private.get("/tokens/id-d").await.expect(404);
+    // Without them it is made.
+    server.private.post("/tokenize", batch(&["id-d", "id-e"])).await.expect(200);
+}

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::request::{IdRule, NewToken, evaluate_id};
+use super::request::{Fingerprinted, IdRule, NewToken, evaluate_id};
 use super::{About, CreateToken, Token, TokenView};
 use crate::crypto::hash;
 use crate::crypto::keys::TenantKeys;
@@ -18,6 +18,7 @@ use crate::model::permission::marker::TokenCreate;
 use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, StoreError};
+use crate::token_type::TokenType;
 use crate::vault::audit::{Actor, Event};
 use crate::vault::effort::unless_crowded;
 use crate::vault::permit::Permit;
@@ -267,16 +268,28 @@ impl Vault {
         let mut yields =
             |at: usize| is_new[at] && (taken[at] || !is_chosen(at) && !given.insert(ids[at]));
         let yields: Vec<bool> = (0..ids.len()).map(&mut yields).collect();
-        for (draft, _) in drafts.0.iter_mut().zip(yields).filter(|(_, yields)| *yields) {
-            if let IdRule::Literal(id) = &draft.id_rule {
+        let of_callers = (0..ids.len()).filter(|at| yields[*at] && is_chosen(*at));
+        let of_callers: Vec<String> = of_callers.map(|at| ids[at].to_owned()).collect();
+        if !of_callers.is_empty() {
+            for id in &of_callers {
                 self.make_way(permit.tenant(), id).await?;
-                return Err(Error::IdTaken(format!("A token with the id {id} exists already.")));
             }
+            return Err(taken_ids(&of_callers));
+        }
+        for (draft, _) in drafts.0.iter_mut().zip(yields).filter(|(_, yields)| *yields) {
             self.draw_token_id(draft).await?;
             self.permit_draft(permit, &draft.token).await?;
         }
         Ok(())
     }
+}
+
+/// Names all of them: whoever sends a batch again leaves them out.
+fn taken_ids(ids: &[String]) -> Error {
+    Error::IdTaken(match ids {
+        [id] => format!("A token with the id {id} exists already."),
+        ids => format!("Tokens with these ids exist already: {}.", ids.join(", ")),
+    })
 }
 
 /// A draft without an id.
@@ -292,7 +305,7 @@ fn assemble(
         tenant_id: permit.tenant(),
         type_name: new.kind.as_str().to_owned(),
         mask: new.mask,
-        fingerprint: fingerprint(keys, new.kind.as_str(), &fingerprinted),
+        fingerprint: fingerprint(keys, new.kind, &fingerprinted),
         containers: new.containers,
         metadata: new.metadata,
         search_indexes: new.search_indexes,
@@ -308,7 +321,8 @@ fn assemble(
 }
 
 /// The fingerprint of a token's contents: a keyed hash over the tenant (whose key it is), type and value.
-pub(super) fn fingerprint(keys: &TenantKeys, type_name: &str, value: &str) -> String {
-    let hash = hash::keyed(&keys.fingerprint, &[type_name.as_bytes(), value.as_bytes()]);
-    bs58::encode(hash).into_string()
+pub(super) fn fingerprint(keys: &TenantKeys, token: TokenType, of: &Fingerprinted) -> String {
+    let mut parts = vec![token.as_str().as_bytes(), of.value.as_bytes()];
+    parts.extend(of.kind.map(str::as_bytes));
+    bs58::encode(hash::keyed(&keys.fingerprint, &parts)).into_string()
 }

@@ -91,11 +91,15 @@ pub struct CreateToken {
     /// Expression over `data` and `metadata` to the value that is fingerprinted. It must not depend
     /// on what is erased, such as the `cvc` of a card, nor draw at random (`alias_…`) or tell the time (`now`), and any but
     /// the type's default must not be empty. Numbers are compared as JSON has them: `100` is another one than `100.0`,
-    /// which is the same as `1e2`.
+    /// which is the same as `1e2`. Where all of the data is fingerprinted, as by default, the number `5` is not the text
+    /// `5`; where it is a part of the data, what the expression comes to is compared as text.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
     pub(super) fingerprint_expression: Member<String>,
-    /// Whether the token is to be deduplicated: by its fingerprint.
+    /// Whether the token is to be deduplicated: if the tenant has one of the same fingerprint, that one is answered with 200,
+    /// as it is, and nothing of this request is stored, neither its `id`, `expires_at` and metadata nor what the fingerprint
+    /// leaves out of the data, as it does the expiry and `cvc` of a card. What is to tell tokens apart belongs into
+    /// `fingerprint_expression`.
     #[schema(value_type = Option<bool>)]
     #[serde(default)]
     pub(super) deduplicate_token: Member<bool>,
@@ -119,9 +123,18 @@ pub struct NewToken {
     pub(super) indexed: Vec<Zeroizing<String>>,
     pub(super) fingerprint_expression: Option<String>,
     /// `None` only when a change leaves the fingerprint as it was.
-    pub(super) fingerprinted: Option<Zeroizing<String>>,
+    pub(super) fingerprinted: Option<Fingerprinted>,
     pub(super) deduplicate: Option<bool>,
     pub(super) expires_at: Option<Timestamp>,
+}
+
+/// What is fingerprinted.
+#[derive(Default)]
+pub(super) struct Fingerprinted {
+    /// What the expression comes to.
+    pub(super) value: Zeroizing<String>,
+    /// What JSON has it as, where it is all of the data, and that is no text: the number 5 comes to the same as the text `5`.
+    pub(super) kind: Option<&'static str>,
 }
 
 /// How a token gets its id.

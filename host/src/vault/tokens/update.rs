@@ -46,7 +46,8 @@ enum Lost {
     Another,
 }
 
-/// Body of `PATCH /tokens/{id}`: a JSON Merge Patch. `null` removes a member, or puts it back to the type's default.
+/// Body of `PATCH /tokens/{id}`: a JSON Merge Patch. `null` removes the mask, the end, or a member of what is merged; of the
+/// others it puts the type's default back.
 #[derive(Clone, Default, Deserialize, ToSchema)]
 pub struct UpdateToken {
     /// Merged into the data.
@@ -242,7 +243,7 @@ impl Vault {
     ) -> Result<Token, Error> {
         let keys = self.keys(permit.tenant()).await?;
         let fingerprint = match &new.fingerprinted {
-            Some(value) => super::create::fingerprint(&keys, new.kind.as_str(), value),
+            Some(value) => super::create::fingerprint(&keys, new.kind, value),
             None => before.about.fingerprint.clone(),
         };
         let about = About {
