@@ -83,6 +83,67 @@ async fn a_list_that_somebody_else_has_changed_is_not_written_over_without_a_que
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// The rows of the table of this name, their cells apart by bars.
+fn rows(browser: &mut Browser, name: &str) -> Value {
+    browser.eval(&format!(
+        "[...document.querySelectorAll('[aria-label=\"{name}\"] tbody tr')].map((row) =>
+            [...row.children].map((cell) => cell.innerText.replace(/\\s+/g, ' ').trim()).join(' | '))"
+    ))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_has_changed_of_a_token_is_not_written_over_without_a_question() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let parts = json!({"a": "{{ data.a }}", "b": "{{ data.b }}"});
+    for (id, data, mask) in
+        [("whole", json!("value"), json!("{{ data }}")), ("parts", json!({"a": 1, "b": 2}), parts)]
+    {
+        let token = json!({"id": id, "type": "token", "data": data, "mask": mask,
+            "metadata": {"k": "orig", "o": "1"}});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    browser.visit("tokens/edit/whole");
+    browser.wait("t.field('Value 1')?.value === 'orig'");
+    let theirs = json!({"metadata": {"k": "theirs"}, "mask": "theirs",
+        "expires_at": "2039-01-01T00:00:00Z"});
+    server.private.patch("/tokens/whole", theirs).await.expect(200);
+    browser.fill("Value 1", "mine");
+    browser.set("Mask", "mine");
+    browser.click("Save");
+    browser.wait_for("Somebody changed this since you opened it.");
+    let different = ["Metadata k | orig | theirs | mine", "Mask | {{ data }} | theirs | mine"];
+    assert_eq!(rows(&mut browser, "What is different"), json!(different));
+    let kept = server.private.get("/tokens/whole").await.expect(200);
+    assert_eq!((&kept["mask"], &kept["metadata"]["k"]), (&json!("theirs"), &json!("theirs")));
+    browser.click("Save mine over it");
+    browser.wait_for("The token is changed.");
+    // What is told is this change, and none of theirs.
+    let changed = [
+        r#"Metadata | { "k": "theirs", "o": "1" } | { "k": "mine", "o": "1" }"#,
+        "Mask | theirs | mine",
+    ];
+    assert_eq!(rows(&mut browser, "What has changed"), json!(changed));
+    let kept = server.private.get("/tokens/whole").await.expect(200);
+    assert_eq!(kept["metadata"], json!({"k": "mine", "o": "1"}));
+    assert!(kept["expires_at"].as_str().unwrap().starts_with("2039-01-01"), "{kept}");
+
+    // A mask in place of that of which a part was written.
+    browser.visit("tokens/edit/parts");
+    browser.wait("t.field('Value 1')?.value === 'orig'");
+    server.private.patch("/tokens/parts", json!({"mask": "theirs"})).await.expect(200);
+    let mine = json!({"a": "mine", "b": "{{ data.b }}"});
+    browser.set("Mask", &mine.to_string());
+    browser.click("Save");
+    browser.wait_for("Somebody changed this since you opened it.");
+    let different = ["Mask a | {{ data.a }} | theirs | mine"];
+    assert_eq!(rows(&mut browser, "What is different"), json!(different));
+    browser.click("Save mine over it");
+    browser.wait_for("The token is changed.");
+    assert_eq!(server.private.get("/tokens/parts").await.expect(200)["mask"], mine);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_are_sent_that_the_formula_declares() {
     let server = TestServer::start().await;
@@ -138,7 +199,7 @@ async fn who_passes_over_another_type_keeps_what_was_ticked() {
     }
     browser.click("Create");
     browser.heading("kept");
-    let listed = server.management.get("/applications?name=kept").await.expect(200);
+    let listed = server.management.get("/applications").await.expect(200);
     let permissions = listed["data"][0]["rules"][0]["permissions"].clone();
     assert_eq!(permissions, json!(["token:create", "token:delete"]), "{listed}");
     assert_eq!(browser.complaints(), Vec::<String>::new());

@@ -105,7 +105,7 @@ async fn a_key_that_is_still_to_come_is_not_left_without_a_question() {
     browser.wait("!t.named('button', 'I have kept it')");
     assert!(!browser.asks_before_the_end());
 
-    let found = server.management.get("/applications?name=desk").await.expect(200);
+    let found = server.management.get("/applications").await.expect(200);
     let id = found["data"][0]["id"].as_str().unwrap().to_owned();
     browser.visit(&format!("applications/of/{id}"));
     browser.hold(&format!("POST /applications/{id}/regenerate"));

@@ -20,6 +20,27 @@ async fn server() -> TestServer {
     server
 }
 
+/// A list that did not hear of a filter would show more than was asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parameter_that_there_is_not_is_refused() {
+    let server = server().await;
+    let management = &server.management;
+    for (client, path) in [
+        (&server.private, "/tokens"),
+        (management, "/logs"),
+        (management, "/applications"),
+        (management, "/reactors"),
+        (management, "/reactor-formulas"),
+        (management, "/permissions"),
+    ] {
+        client.get(path).await.expect(200);
+        let refused = client.get(&format!("{path}?customer=yy&from=2030-01-01")).await;
+        let errors = refused.expect(400)["errors"].clone();
+        let expected = json!(["is no parameter of this operation"]);
+        assert_eq!(errors, json!({"customer": expected, "from": expected}), "{path}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_narrow_together() {
     let server = server().await;

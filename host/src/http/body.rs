@@ -30,6 +30,7 @@ use crate::vault::{Authenticated, Error, Share, apart};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// What a component is sent as.
 const WASM: &str = "application/wasm";
 
@@ -215,6 +216,8 @@ fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(Value, Fau
         let text = at_its_place(&error, bytes);
         Problem::new(StatusCode::BAD_REQUEST, format!("The body is no JSON: {text}."))
     };
+    // Some clients write this mark, and parsers may pass over it (RFC 8259, section 8.1).
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let value = exact::parse(bytes).map_err(malformed)?;
     // A record wraps what it keeps, and must still be read by a parser of limited depth.
     if !is_within(&value, JSON_DEPTH_MAX) {

@@ -45,9 +45,9 @@ pub async fn list(
 ) -> Result<Reply<Paginated<FormulaView>>, Rejection> {
     let page = query.page();
     let ids = query.every("id");
-    let (page, ids) = query.checked((page, ids))?;
-    let name = query.first("name");
-    Ok(Reply(state.vault.list_formulas(&permit, ids, name, &page).await?.into()))
+    let name = query.first("name").map(str::to_owned);
+    let (page, ids, name) = query.checked((page, ids, name))?;
+    Ok(Reply(state.vault.list_formulas(&permit, ids, name.as_deref(), &page).await?.into()))
 }
 
 /// Show a formula.

@@ -17,10 +17,13 @@ use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::vault::{Error, PageRequest, parse_scope};
 
-/// The parameters of a query, in their order, and what is found wrong with them as they are read.
+/// The parameters of a query, in their order, and what is found wrong with them as they are read. One that nobody reads is
+/// wrong too: a list that did not hear of a filter would hold more than was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     parameters: Vec<(String, String)>,
+    /// The names that were looked for, each with whether it is the beginning of some.
+    known: Vec<(String, bool)>,
     faults: Faults,
 }
 
@@ -44,16 +47,29 @@ impl Query {
                 (None, _) => faults.add("", "the name of a query parameter is no UTF-8"),
             }
         }
-        Self { parameters, faults }
+        Self { parameters, known: Vec::new(), faults }
     }
 
-    /// What was read of it, if nothing was wrong.
-    pub fn checked<T>(&self, read: T) -> Result<T, Error> {
-        Ok(self.faults.clone().into_result(read)?)
+    /// What was read of it, if nothing was wrong: all parameters that there may be have been looked for by now.
+    pub fn checked<T>(mut self, read: T) -> Result<T, Error> {
+        let takes = |found: &str| {
+            self.known.iter().any(|(name, begins)| {
+                found == name || (*begins && found.starts_with(name.as_str()))
+            })
+        };
+        for (name, _) in self.parameters.iter().filter(|(name, _)| !takes(name)) {
+            self.faults.add(name, "is no parameter of this operation");
+        }
+        Ok(self.faults.into_result(read)?)
     }
 
     /// The first value of a parameter.
-    pub fn first(&self, name: &str) -> Option<&str> {
+    pub fn first(&mut self, name: &str) -> Option<&str> {
+        self.known.push((name.to_owned(), false));
+        self.value(name)
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
         let found = self.parameters.iter().find(|(found, _)| found == name);
         found.map(|(_, value)| value.as_str())
     }
@@ -85,13 +101,15 @@ impl Query {
     }
 
     fn each<T, E: Display>(&mut self, name: &str, read: impl Fn(&str) -> Result<T, E>) -> Vec<T> {
-        let Self { parameters, faults } = self;
+        let Self { parameters, known, faults } = self;
+        known.push((name.to_owned(), false));
         let values = parameters.iter().filter(|(found, _)| found == name);
         values.filter_map(|(_, value)| faults.check(name, read(value))).collect()
     }
 
     /// The parameters whose names begin so, less that beginning; a name that is repeated counts once.
-    pub fn under(&self, prefix: &str) -> Vec<(String, String)> {
+    pub fn under(&mut self, prefix: &str) -> Vec<(String, String)> {
+        self.known.push((prefix.to_owned(), true));
         let mut found: Vec<(String, String)> = Vec::new();
         for (name, value) in &self.parameters {
             if let Some(key) = name.strip_prefix(prefix)
@@ -110,7 +128,10 @@ impl Query {
             let rest = name.strip_prefix(object);
             rest.is_some_and(|rest| matches!(rest, "" | ".") || rest.starts_with('['))
         };
-        if self.parameters.iter().any(|(name, _)| is_whole(name)) {
+        let whole = self.parameters.iter().filter(|(name, _)| is_whole(name));
+        let whole: Vec<_> = whole.map(|(name, _)| (name.clone(), false)).collect();
+        if !whole.is_empty() {
+            self.known.extend(whole);
             self.faults.add(object, format!("must name a key, such as {object}.customer"));
         }
         members
@@ -124,7 +145,9 @@ impl Query {
     /// Which page is asked for.
     pub fn page(&mut self) -> PageRequest {
         let mut faults = std::mem::take(&mut self.faults);
-        let [page, size, start] = ["page", "size", "start"].map(|name| self.first(name));
+        let names = ["page", "size", "start"];
+        self.known.extend(names.map(|name| (name.to_owned(), false)));
+        let [page, size, start] = names.map(|name| self.value(name));
         let page = PageRequest::parse(page, size, start, &mut faults);
         self.faults = faults;
         page
@@ -159,7 +182,38 @@ fn decode(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Query;
+    use super::{Error, Query};
+
+    /// The parameters that are found wrong where these are read.
+    fn faults_of(text: &str, names: &[&str]) -> Vec<String> {
+        let mut query = Query::parse(text);
+        query.page();
+        query.members("metadata");
+        for name in names {
+            query.first(name);
+        }
+        match query.checked(()) {
+            Ok(()) => Vec::new(),
+            Err(Error::Invalid(faults)) => faults.into_map().into_keys().collect(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_nobody_reads_is_refused() {
+        for text in ["", "id=1", "page=1&size=2&id[]=x", "metadata.a=1&metadata[b]=2&start="] {
+            assert!(faults_of(text, &["id"]).iter().all(|name| name == "start"), "{text}");
+        }
+        for (text, expected) in [
+            ("ids=1&id=2", &["ids"][..]),
+            ("ID=1&container=/a/&x", &["ID", "container", "x"]),
+            ("page=0&sort=id", &["page", "sort"]),
+            ("metadata=1&metadat.a=1", &["metadat.a", "metadata"]),
+            ("=1", &[""]),
+        ] {
+            assert_eq!(faults_of(text, &["id"]), expected, "{text}");
+        }
+    }
 
     #[test]
     fn repeated_parameters_in_both_spellings() {
@@ -168,7 +222,7 @@ mod tests {
         assert_eq!(query.first("size"), Some("5"));
         assert_eq!(query.first("x"), Some(""));
         assert_eq!(query.first("absent"), None);
-        assert!(query.checked(()).is_ok() && Query::parse("a=%ff").checked(()).is_err());
+        assert!(query.checked(()).is_ok() && faults_of("a=%ff", &["a"]) == ["a"]);
         // Some clients number them; a number may be the name of a member of metadata.
         let mut query = Query::parse("id[0]=a&id%5B1%5D=b&metadata[0]=c");
         assert_eq!(query.every::<String>("id"), ["a", "b"]);
@@ -177,13 +231,13 @@ mod tests {
 
     #[test]
     fn members_in_both_spellings() {
-        let query = Query::parse("metadata.a=1&metadata[b]=2&metadata%5Bc.d%5D=3&x[y");
+        let mut query = Query::parse("metadata.a=1&metadata[b]=2&metadata%5Bc.d%5D=3&x[y");
         let found = query.under("metadata.");
         let found: Vec<_> =
             found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(found, [("a", "1"), ("b", "2"), ("c.d", "3")]);
         assert_eq!(query.first("x[y"), Some(""));
-        let bracketed = Query::parse(
+        let mut bracketed = Query::parse(
             "metadata.a[b]=1&metadata[c[d]]=2&metadata.e[]=3&metadata[f.g][]=4&metadata[h[]=5",
         );
         let keys = bracketed.under("metadata.").into_iter().map(|(key, _)| key);
@@ -205,7 +259,7 @@ mod tests {
             query.members("metadata");
             assert_eq!(query.faults.into_map().keys().collect::<Vec<_>>(), ["metadata"], "{text}");
         }
-        let mut query = Query::parse("metadata.a=1&metadata[b]=2&metadatas=3");
+        let mut query = Query::parse("metadata.a=1&metadata[b]=2");
         assert_eq!(query.members("metadata").len(), 2);
         assert!(query.checked(()).is_ok());
     }

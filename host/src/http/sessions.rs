@@ -14,7 +14,8 @@ use crate::vault::{AuthorizeSession, NewSession, SessionView};
 
 /// Open a session, with a public application's key.
 ///
-/// The session may do nothing until a private application authorizes it by its nonce.
+/// The session may do nothing until a private application authorizes it by its nonce. When it ends then, and what it may do,
+/// is told to whoever authorizes it, and to nobody else.
 #[utoipa::path(post, operation_id = "create_session", path = "/sessions", tag = "sessions",
     responses((status = 201, description = "The session's key and nonce", body = NewSession), Refusals))]
 pub async fn create(

@@ -22,7 +22,7 @@ pub enum Error {
     #[error("{0}")]
     Invalid(Faults),
     /// 401: no valid key.
-    #[error("The API key is missing, unknown, revoked or expired.")]
+    #[error("The API key (header SVC-API-KEY) is missing, unknown, revoked or expired.")]
     Unauthenticated,
     /// 401: the tenant was erased, so its keys are nobody's any more.
     #[error("{}", Self::Unauthenticated)]
