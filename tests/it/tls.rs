@@ -134,6 +134,10 @@ async fn a_certificate_file_that_does_not_answer_holds_up_nothing() {
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
     let told = "the files of the certificate do not answer; the old one stays";
     eventually(told, || fs::read_to_string(&log).unwrap().contains(told).then_some(())).await;
+    // They answer after all, with what is no certificate.
+    fs::write(&file, "none").unwrap();
+    let late = "holds no certificate in PEM";
+    eventually(late, || fs::read_to_string(&log).unwrap().contains(late).then_some(())).await;
     for _ in 0..8 {
         assert!(
             healthy(&trusting(&first, process.address, Version::TLS_1_3), process.address).await

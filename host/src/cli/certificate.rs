@@ -44,15 +44,20 @@ async fn watch(tls: Option<Tls>, mut hang_ups: Signal) {
         };
         let Some(tls) = &tls else { continue };
         let now = now_seconds();
-        match read_anew(tls.clone(), asked, now).await {
-            Ok(true) => tracing::info!("the certificate was read anew"),
-            Ok(false) => {}
-            Err(error) => {
-                tracing::error!(%error, "the new certificate cannot be used; the old one stays");
-            }
-        }
+        tell(read_anew(tls.clone(), asked, now).await);
         if let Some(validity) = tls.validity() {
             end.look(validity, now);
+        }
+    }
+}
+
+/// Tells what came of reading the pair.
+fn tell(read: Result<bool, TlsError>) {
+    match read {
+        Ok(true) => tracing::info!("the certificate was read anew"),
+        Ok(false) => {}
+        Err(error) => {
+            tracing::error!(%error, "the new certificate cannot be used; the old one stays");
         }
     }
 }
@@ -67,10 +72,11 @@ const STUCK_MAX: usize = 8;
 async fn read_anew(tls: Tls, is_asked: bool, now: i64) -> Result<bool, TlsError> {
     let (done, mut read) = oneshot::channel();
     let work = move || {
-        let read =
-            if is_asked { tls.reload(now).map(|()| true) } else { tls.reload_if_changed(now) };
-        if done.send(read).is_err() {
+        let read = if is_asked { tls.reload(now) } else { tls.reload_if_changed(now) };
+        if let Err(late) = done.send(read) {
+            // The files have answered after all, and nobody waits for what they hold.
             STUCK.fetch_sub(1, Ordering::Relaxed);
+            tell(late);
         }
     };
     if STUCK.load(Ordering::Relaxed) >= STUCK_MAX {
@@ -85,7 +91,9 @@ async fn read_anew(tls: Tls, is_asked: bool, now: i64) -> Result<bool, TlsError>
     }
     let Ok(read) = tokio::time::timeout(READ_WITHIN, &mut read).await else {
         STUCK.fetch_add(1, Ordering::Relaxed);
-        tracing::error!("the files of the certificate do not answer; the old one stays");
+        tracing::error!(
+            "the files of the certificate do not answer; the old one stays until they do"
+        );
         return Ok(false);
     };
     // The thread broke.

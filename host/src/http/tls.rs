@@ -9,6 +9,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use rustls::crypto::CryptoProvider;
@@ -104,6 +105,10 @@ struct Pair {
     files: TlsFiles,
     provider: Arc<CryptoProvider>,
     current: RwLock<Arc<CertifiedKey>>,
+    /// How many reads have begun.
+    begun: AtomicU64,
+    /// The last of them that has ended: one that began before it comes too late.
+    ended: Mutex<u64>,
     /// What the files were like when they were last read, whatever came of it.
     seen: Mutex<[Option<Stamp>; 2]>,
     /// When the certificate is valid that was refused then for its time.
@@ -133,6 +138,8 @@ impl Tls {
             files,
             provider: Arc::clone(&provider),
             current,
+            begun: AtomicU64::default(),
+            ended: Mutex::default(),
             seen,
             refused: Mutex::default(),
         });
@@ -146,11 +153,19 @@ impl Tls {
     }
 
     /// Reads the pair anew. Whatever is wrong with the new one, the old one stays; so it does if it is valid at this time,
-    /// in seconds since the Unix epoch, and the new one is not.
-    pub fn reload(&self, now_seconds: i64) -> Result<(), TlsError> {
+    /// in seconds since the Unix epoch, and the new one is not. Gives whether the new one counts: it does not if a later read
+    /// was over before this one.
+    pub fn reload(&self, now_seconds: i64) -> Result<bool, TlsError> {
+        let number = self.pair.begun.fetch_add(1, Ordering::Relaxed) + 1;
         *self.pair.seen.lock() = stamps(&self.pair.files);
         *self.pair.refused.lock() = None;
-        let new = read(&self.pair.files, &self.pair.provider)?;
+        let new = read(&self.pair.files, &self.pair.provider);
+        let mut ended = self.pair.ended.lock();
+        if number < *ended {
+            return Ok(false);
+        }
+        *ended = number;
+        let new = new?;
         let mut current = self.pair.current.write();
         let out = validity(&new).filter(|validity| !validity.holds_at(now_seconds));
         if out.is_some() && !is_out(&current, now_seconds) {
@@ -158,11 +173,11 @@ impl Tls {
             return Err(TlsError::NotValidNow(self.pair.files.certificate.clone()));
         }
         *current = Arc::new(new);
-        Ok(())
+        Ok(true)
     }
 
     /// The same when a file has changed since it was last read, or when it is time for one that was refused before; whether
-    /// the pair was read.
+    /// it counts.
     pub fn reload_if_changed(&self, now_seconds: i64) -> Result<bool, TlsError> {
         let refused = *self.pair.refused.lock();
         let is_time = refused.is_some_and(|refused| {
@@ -171,7 +186,7 @@ impl Tls {
         if !is_time && *self.pair.seen.lock() == stamps(&self.pair.files) {
             return Ok(false);
         }
-        self.reload(now_seconds).map(|()| true)
+        self.reload(now_seconds)
     }
 
     /// The time of the certificate in use, if it can be read.

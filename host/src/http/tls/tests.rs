@@ -3,8 +3,10 @@ use base64::Engine as _;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// While a certificate is valid that is made as usual: from 1975 to 4096.
@@ -57,6 +59,36 @@ fn a_new_pair_takes_the_place_of_the_old_one() {
     assert!(!tls.reload_if_changed(NOW).unwrap());
     tls.reload(NOW).unwrap();
     assert_eq!(served(&tls), second);
+}
+
+/// As on a file system that hangs for a while.
+#[test]
+fn a_read_that_is_over_after_a_later_one_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let renewed = || {
+        let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.self_signed(&key).unwrap().der().to_vec()
+    };
+    let (old, new) = (renewed(), renewed());
+    put(folder.path(), &pem("CERTIFICATE", &old), &key_pem(&key));
+    let tls = Tls::load(files(folder.path())).unwrap();
+    let file = folder.path().join("certificate.pem");
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let late = {
+        let tls = tls.clone();
+        std::thread::spawn(move || tls.reload(NOW))
+    };
+    // Open once the reader has it open too.
+    let mut writer = fs::File::options().write(true).open(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, pem("CERTIFICATE", &new)).unwrap();
+    assert!(tls.reload(NOW).unwrap());
+    writer.write_all(pem("CERTIFICATE", &old).as_bytes()).unwrap();
+    drop(writer);
+    assert!(!late.join().unwrap().unwrap());
+    assert_eq!(served(&tls), new);
 }
 
 #[test]
