@@ -59,7 +59,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
 fn call(args: &str) -> Call {
     Call {
         args: args.to_owned().into(),
-        configuration: "{}".to_owned(),
+        configuration: "{}".to_owned().into(),
         vault: None,
         http: None,
         invocation: GuestInvocation {

@@ -6,8 +6,9 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::{Deref, DerefMut};
+use std::str::Utf8Error;
 
-use zeroize::optimization_barrier;
+use zeroize::{Zeroizing, optimization_barrier};
 
 /// Bytes there is room for at first, unless that is said.
 const FIRST_BYTES: usize = 1 << 10;
@@ -107,6 +108,13 @@ impl WipedBuffer {
         self.0
     }
 
+    /// What was written, as text.
+    pub fn into_text(mut self) -> Result<Zeroizing<String>, Utf8Error> {
+        std::str::from_utf8(&self.0)?;
+        let bytes = std::mem::take(&mut self.0.0);
+        Ok(String::from_utf8(bytes).unwrap_or_default().into())
+    }
+
     #[cold]
     fn grow(&mut self, needed: usize) {
         let room = needed.max(self.0.0.capacity() * 2).max(FIRST_BYTES);
@@ -143,6 +151,18 @@ mod tests {
             assert!(expected.len() > room || buffer.0.as_ptr() == place, "step {step}");
         }
         assert_eq!(*buffer.into_bytes(), expected);
+    }
+
+    #[test]
+    fn it_is_text_where_it_lay_or_none() {
+        let mut buffer = WipedBuffer::with_capacity(100);
+        buffer.extend("4242 é".as_bytes());
+        let place = buffer.0.as_ptr();
+        let text = buffer.into_text().unwrap();
+        assert_eq!((text.as_str(), text.as_ptr()), ("4242 é", place));
+        let mut none = WipedBuffer::default();
+        none.extend(&[0xff]);
+        assert!(none.into_text().is_err());
     }
 
     #[test]

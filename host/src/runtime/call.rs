@@ -18,7 +18,7 @@ pub struct Call {
     /// The arguments, as JSON.
     pub args: Zeroizing<String>,
     /// The reactor's configuration, as JSON.
-    pub configuration: String,
+    pub configuration: Zeroizing<String>,
     /// The vault, as the formula may use it.
     pub vault: Option<Arc<dyn GuestVault>>,
     /// Its way to other hosts, as the formula may use it.

@@ -146,7 +146,7 @@ async fn run(
         store.data_mut().script = Some(Work::run(script, &mut call));
     }
     let checks = program.script().is_some_and(Script::is_check);
-    let Call { mut args, configuration, vault, invocation, budget, .. } = call;
+    let Call { mut args, mut configuration, vault, invocation, budget, .. } = call;
     let prepare = |store: &mut Store<State>| -> wasmtime::Result<Handed> {
         bound(store, budget.fuel)?;
         let svc = vault.map(|vault| store.data_mut().bind(vault)).transpose()?;
@@ -156,7 +156,8 @@ async fn run(
             attempt: invocation.attempt,
             deadline_ms: invocation.deadline_ms,
         };
-        let args = std::mem::take(&mut *args);
+        let (args, configuration) =
+            (std::mem::take(&mut *args), std::mem::take(&mut *configuration));
         Ok(Handed(Request { args, configuration, svc, invocation }))
     };
     let request = prepare(store).map_err(|error| Failure::HostFault(error.to_string()))?;
@@ -291,74 +292,4 @@ fn describe(trap: Trap) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Failure, FaultKind, Handed, Refusal, Trap, classify, for_want_of_room};
-    use rustix::io::Errno;
-    use wasmtime::Error;
-
-    #[test]
-    fn what_the_system_refuses_is_no_doing_of_the_formula() {
-        let mapped = || Error::from(Errno::NOMEM).context("mmap failed to reserve 4 bytes");
-        let failed = |failure| matches!(failure, Failure::NoSandbox(_));
-        match classify(&mapped(), None) {
-            Failure::NoSandbox(cause) => assert!(cause.contains("mmap failed"), "{cause}"),
-            failure => panic!("{failure:?}"),
-        }
-        // Also after the formula was refused what it may not have.
-        assert!(failed(classify(&mapped(), Some(Refusal::Formula))));
-        // It gives up by a trap of its own.
-        let gave_up = Error::from(Trap::UnreachableCodeReached);
-        assert!(failed(classify(&gave_up, Some(Refusal::System))));
-        for other in [Error::from(Errno::INVAL), gave_up] {
-            assert!(matches!(classify(&other, None), Failure::Trapped { .. }), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_want_of_room_for_an_answer_is_told_unless_the_formula_has_words_of_its_own() {
-        let reported = |kind, detail: &str| {
-            let (detail, errors) = (detail.to_owned(), Vec::new());
-            Failure::Reported { kind, detail, errors }
-        };
-        let unavailable = |detail| reported(FaultKind::ServiceUnavailable, detail);
-        let unanswered = || unavailable("the other server cannot be reached");
-        let host = for_want_of_room(unanswered(), Some(Refusal::Host));
-        assert!(host == Failure::HostOutOfMemory, "{host:?}");
-        let owner = for_want_of_room(unanswered(), Some(Refusal::Owner));
-        assert!(owner == Failure::OwnerOutOfMemory, "{owner:?}");
-        assert!(for_want_of_room(unanswered(), None) == unanswered());
-        for of_its_own in [
-            unavailable("it may be paid: try again with this key"),
-            reported(FaultKind::Runtime, "the other server cannot be reached"),
-        ] {
-            let told = for_want_of_room(of_its_own.clone(), Some(Refusal::Owner));
-            assert!(told == of_its_own, "{told:?}");
-        }
-    }
-
-    #[test]
-    fn bounds_that_libraries_tell_of_in_words_are_named() {
-        use wasmtime::component::{ResourceTable, ResourceTableError};
-        let mut table = ResourceTable::new();
-        table.set_max_capacity(1);
-        table.push(()).unwrap();
-        let full: ResourceTableError = table.push(()).unwrap_err();
-        for (cause, told) in [
-            (full.to_string().as_str(), "1024 things"),
-            ("cannot allocate another handle: store handle limit exceeded", "1024 things"),
-            ("requested len 65537 exceeds limit 65536", "65536 random bytes"),
-            ("empty poll list", "none of a list"),
-            ("anything else", "the contract"),
-        ] {
-            assert!(super::broken(cause).contains(told), "{cause}");
-        }
-    }
-
-    /// Nobody may read what was freed; but that it is dropped in a way of its own is seen by the compiler.
-    #[test]
-    fn what_a_formula_is_called_with_is_wiped_however_the_call_ends() {
-        #[expect(drop_bounds, reason = "that is what is asked")]
-        fn is_wiped<T: Drop>(_: &[T]) {}
-        is_wiped::<Handed>(&[]);
-    }
-}
+mod tests;

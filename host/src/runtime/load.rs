@@ -18,6 +18,8 @@ pub const HEADER_BYTES: usize = LENGTH_BYTES + CHECKSUM_BYTES;
 
 /// The section of the code in which wasmtime describes its parts.
 const DESCRIPTION: &str = ".wasmtime.info";
+/// The section with what memories begin with. It is copied once more, to where runs map it from.
+const IMAGES: &str = ".rodata.wasm";
 /// How many times as much its description takes once it is loaded, at most: each exported name becomes a row of a table.
 const DESCRIPTION_GROWS: u64 = 20;
 
@@ -79,14 +81,19 @@ impl Compiled {
 
     /// Bytes that describe the component's parts: its types, imports, exports and instances.
     pub fn described_bytes(&self) -> u64 {
-        let code = object::File::parse(self.code()).ok();
-        let section = code.as_ref().and_then(|code| code.section_by_name(DESCRIPTION));
-        section.map_or(0, |section| section.size())
+        self.section_bytes(DESCRIPTION)
     }
 
     /// About how much memory the code takes once it is loaded.
     pub fn memory_bytes(&self) -> u64 {
-        self.code().len() as u64 + DESCRIPTION_GROWS * self.described_bytes()
+        let twice = self.section_bytes(IMAGES);
+        self.code().len() as u64 + DESCRIPTION_GROWS * self.described_bytes() + twice
+    }
+
+    fn section_bytes(&self, name: &str) -> u64 {
+        let code = object::File::parse(self.code()).ok();
+        let section = code.as_ref().and_then(|code| code.section_by_name(name));
+        section.map_or(0, |section| section.size())
     }
 
     /// Loads the code for an engine of the same configuration.

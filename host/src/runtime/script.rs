@@ -162,7 +162,7 @@ impl Work {
         };
         let called = Called {
             args: std::mem::take(&mut *call.args),
-            configuration: std::mem::take(&mut call.configuration),
+            configuration: std::mem::take(&mut *call.configuration),
             id: std::mem::take(&mut call.invocation.id),
             reactor_id: std::mem::take(&mut call.invocation.reactor_id),
         };
@@ -356,7 +356,7 @@ impl Runtime {
 fn check_call(owner: u128) -> Call {
     Call {
         args: "null".to_owned().into(),
-        configuration: "{}".to_owned(),
+        configuration: "{}".to_owned().into(),
         vault: None,
         http: None,
         invocation: GuestInvocation {

@@ -29,6 +29,7 @@ macro_rules! suite {
             sees_every_acknowledged_write, refuses_writes_once_closed,
             chains_entries_one_by_one, keeps_the_place_of_an_entry_that_is_written_anew,
             removes_a_log_from_its_beginning_only,
+            removes_entries_dated_ahead_with_those_behind_them,
         );
     };
     ($open:path: $($rule:ident),+ $(,)?) => {$(
@@ -560,4 +561,22 @@ pub async fn removes_a_log_from_its_beginning_only(store: &dyn Store) {
     assert_eq!(store.chain_heads(), heads);
     store.commit(puts([entry(TENANT, "next", 11)])).await.unwrap();
     assert_eq!(store.chain_heads().unwrap()[0].sequence, 11);
+}
+
+/// However many were made while the clock was ahead.
+pub async fn removes_entries_dated_ahead_with_those_behind_them(store: &dyn Store) {
+    let time = |number: u64| if (1..650).contains(&number) { 9_000 } else { number };
+    let entries = (0..700).map(|number| entry(TENANT, &format!("e{number:04}"), time(number)));
+    let entries: Vec<_> = entries.collect();
+    for some in entries.chunks(100) {
+        store.commit(puts(some.iter().cloned())).await.unwrap();
+    }
+    for (expected, first) in [(500, "e0000"), (200, "e0500")] {
+        let removals = store.oldest_entries(ENTRY, TENANT, 800..=1_000, 500).unwrap();
+        assert_eq!((removals.len(), removals[0].id.as_str()), (expected, first));
+        store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
+    }
+    // Those that nothing stands behind stay until their time.
+    store.commit(puts([entry(TENANT, "f", 9_000)])).await.unwrap();
+    assert_eq!(store.oldest_entries(ENTRY, TENANT, 800..=1_000, 500).unwrap(), []);
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::{Builder, Uuid};
+use zeroize::Zeroizing;
 
 use super::Error;
 use super::index::Index;
@@ -119,6 +120,13 @@ pub fn json_text(entity: &impl Serialize) -> Result<Wiped, Error> {
     let mut text = WipedBuffer::default();
     serde_json::to_writer(&mut text, entity).map_err(Error::internal)?;
     Ok(text.into_bytes())
+}
+
+/// JSON text to be handed on, left nowhere else in memory.
+pub fn json_string(value: &impl Serialize) -> Result<Zeroizing<String>, Error> {
+    let mut text = WipedBuffer::default();
+    serde_json::to_writer(&mut text, value).map_err(Error::internal)?;
+    text.into_text().map_err(Error::internal)
 }
 
 /// Reads what [`json_text`] wrote.

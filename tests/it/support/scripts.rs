@@ -27,7 +27,7 @@ pub async fn run_within(program: &Program, args: Value, fuel: u64) -> Outcome {
 pub fn call(args: Value, fuel: u64) -> Call {
     Call {
         args: args.to_string().into(),
-        configuration: json!({ "KEY": "configured" }).to_string(),
+        configuration: json!({ "KEY": "configured" }).to_string().into(),
         vault: None,
         http: None,
         invocation: GuestInvocation {

@@ -22,6 +22,8 @@ use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Examiner, Expect, Kind, Protection, Record, Removal, StoreError};
 
+/// Entries of a log that are looked at for the first one of which the time is known.
+const LOOKED_AT_MAX: u64 = 50_000;
 /// Heads that one sync of the upgrade covers.
 const PORTION: usize = 256;
 
@@ -147,7 +149,7 @@ pub fn oldest(
     // Ids ascend with time, and so about with the chain: what is wanted is where they begin. Where a clock was ahead once,
     // what was made then stands behind what was made later, and most often at the end.
     let portion = max.saturating_mul(2).max(PORTION);
-    let wanted = first..first.saturating_add(max as u64);
+    let wanted = first..first.saturating_add(LOOKED_AT_MAX.max(max as u64));
     let mut entries = Entries::new();
     let (mut from_end, mut is_all) = (false, false);
     while !is_all && !is_told(&entries, wanted.clone(), kept_ms) {
@@ -168,7 +170,8 @@ pub fn oldest(
             due.append(&mut undated);
         }
     }
-    if undated.len() >= max {
+    due.truncate(max);
+    if undated.len() as u64 >= LOOKED_AT_MAX {
         tracing::warn!(
             %tenant,
             "so many log entries in a row are dated ahead of the clock that none behind them is removed before that time"

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 use tracing::Instrument as _;
-use zeroize::Zeroizing;
 
 use super::unanswered::Unanswered;
 use super::{FailedRun, ReactResponse, Ready};
@@ -32,7 +31,7 @@ use crate::vault::given::UsedToken;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
 use crate::vault::jobs::{Ended, Job};
 use crate::vault::permit::Permit;
-use crate::vault::record::Stored;
+use crate::vault::record::{Stored, json_string};
 use crate::vault::run_error::RunError;
 use crate::vault::svc::Svc;
 use crate::vault::tokenize::Kept;
@@ -210,15 +209,14 @@ impl Vault {
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
-        let args = serde_json::to_string(run.args.expose()).map(Zeroizing::new);
+        let args = json_string(run.args.expose())?;
         // Wiped before the run, which may take long.
         run.args = Plaintext::new(Value::Null);
         run.room = None;
         let_go_of_all_but(0);
-        let configuration = serde_json::to_string(&run.reactor.configuration);
         let call = Call {
-            args: args.map_err(Error::internal)?,
-            configuration: configuration.map_err(Error::internal)?,
+            args,
+            configuration: json_string(&run.reactor.configuration)?,
             vault: run.application.as_ref().map(svc),
             http: Some(self.formula_http(run.permit.tenant(), &run.formula)),
             owner,
