@@ -14,8 +14,13 @@ async fn logged(server: &TestServer, query: &str) -> Vec<Value> {
 }
 
 fn brief(entries: &[Value]) -> Vec<String> {
-    // Ids that are drawn are others each time.
-    let shown = |word: &str| uuid::Uuid::try_parse(word).map_or(word.to_owned(), |_| "<id>".into());
+    // Ids that are drawn are others each time, and digests whenever a guest is built otherwise.
+    let is_digest = |word: &str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let shown = |word: &str| match uuid::Uuid::try_parse(word) {
+        Ok(_) => "<id>".to_owned(),
+        Err(_) if is_digest(word) => "<digest>".to_owned(),
+        Err(_) => word.to_owned(),
+    };
     let text = |entry: &Value, name: &str| {
         let words = entry[name].as_str().unwrap_or("-").split(' ').map(shown);
         words.collect::<Vec<_>>().join(" ")
@@ -80,7 +85,7 @@ async fn every_operation_on_what_is_set_up_is_an_entry() {
 
     let formula = guests::formula(&server, "probe", json!({})).await;
     let path = format!("/reactor-formulas/{formula}");
-    management.get("/reactor-formulas?type=private").await.expect(200);
+    management.get("/reactor-formulas?name=*").await.expect(200);
     management.put(&path, json!({"name": "Renamed"})).await.expect(200);
     management.get(&format!("{path}/component")).await;
     let reactor = guests::reactor(&server, &formula, json!({})).await;

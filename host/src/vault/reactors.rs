@@ -20,7 +20,7 @@ use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
-use super::said::of_reactor;
+use super::said::{of_new_reactor, of_reactor};
 use super::{Error, Vault, official};
 use crate::binding::configure;
 use crate::crypto::wiped::Wiped;
@@ -156,7 +156,7 @@ impl Vault {
             audit: Audit::created(Some(permit.actor_id()), self.now()),
         };
         let reactor = fitted(before, definition, &formula, faults)?;
-        let event = event(reactor.id, Operation::Create, "Reactor created");
+        let event = event(reactor.id, Operation::Create, &of_new_reactor(&reactor));
         let referred = Referred { formula, formula_version, application };
         self.keep_reactor(permit, reactor, Expect::Absent, referred, event).await
     }

@@ -32,6 +32,17 @@ pub fn others(members: &[(&str, bool)]) -> Vec<String> {
     differing.map(|(member, _)| format!("other {member}")).collect()
 }
 
+/// What a new formula is.
+pub fn of_new_formula(made: &Formula) -> String {
+    said("Formula created", &[format!("code, SHA-256 {}", made.component_digest)])
+}
+
+/// What a new reactor is.
+pub fn of_new_reactor(made: &Reactor) -> String {
+    let acts = made.application_id.map(|id| format!("acts as application {id}"));
+    said("Reactor created", acts.as_slice())
+}
+
 /// What is another in a formula.
 pub fn of_formula(before: &Formula, now: &Formula) -> String {
     let mut more = Vec::new();

@@ -17,7 +17,7 @@ use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::record::Stored;
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
-use super::said::{granted, said};
+use super::said::{granted, others, said};
 use super::{Error, Vault};
 use crate::crypto::api_key::ApiKey;
 use crate::model::application::Application;
@@ -275,11 +275,10 @@ fn updated(
             changes.push(format!("{what} {}", some.join(", ")));
         }
     }
-    for (what, differs) in [("rules", rules != before.rules), ("name", name != before.name)] {
-        if differs {
-            changes.push(format!("other {what}"));
-        }
+    if rules != before.rules {
+        changes.push("other rules".to_owned());
+        changes.extend(granted(&[], rules));
     }
-    let of_what = if changes.is_empty() { "" } else { ": " };
-    format!("Application updated{of_what}{}", changes.join("; "))
+    changes.extend(others(&[("name", name != before.name)]));
+    said("Application updated", &changes)
 }

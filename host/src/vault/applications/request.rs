@@ -38,7 +38,7 @@ pub struct WriteApplication {
     #[schema(value_type = Option<Vec<ContainerRule>>, max_items = 100)]
     #[serde(default)]
     rules: Member<Vec<Value>>,
-    /// When it ends, RFC 3339.
+    /// When it ends, RFC 3339. No update changes that.
     #[schema(value_type = Option<String>, pattern = "^[0-9]")]
     #[serde(default)]
     pub(super) expires_at: Member<String>,

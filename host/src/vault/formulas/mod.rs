@@ -19,7 +19,7 @@ use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
-use super::said::of_formula;
+use super::said::{of_formula, of_new_formula};
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
 use crate::crypto::wiped::Wiped;
@@ -82,7 +82,7 @@ impl Vault {
         let mut change = self.change(permit.tenant()).await?;
         change.put(&formula, Expect::Absent)?.put(&component, Expect::Absent)?;
         permit.keep_answer(&mut change, &formula)?;
-        let event = event(id, Operation::Create, "Formula created");
+        let event = event(id, Operation::Create, &of_new_formula(&formula));
         change.commit(permit.actor(), vec![event]).await?;
         Ok(formula)
     }
