@@ -22,7 +22,8 @@ use crate::model::plaintext::wipe;
 use cast::cast;
 use shape::Shape;
 
-const REQUIRED: &str = "is required";
+/// Said of what is not there.
+pub const REQUIRED: &str = "is required";
 const NOT_OBJECT: &str = "must be an object";
 
 /// Binds `args` to the declared `parameters`: checks, casts, and gives the object that the formula

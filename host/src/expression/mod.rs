@@ -53,7 +53,9 @@ pub enum ExpressionError {
     #[error("has a whole number of more than 64 bits")]
     NumberTooLong,
     /// It names what the data does not have, or a filter of Liquid refused its input.
-    #[error("cannot be evaluated on this data")]
+    #[error(
+        "cannot be evaluated on this data: it names what is not there, or gives a filter what that does not take"
+    )]
     Unevaluable,
     /// One of our filters refused.
     #[error("cannot be evaluated: {filter} {reason}")]

@@ -93,6 +93,19 @@ impl Faults {
         result.map_err(|error| self.add_at(path, error.to_string())).ok()
     }
 
+    /// The same with other words where there are some.
+    #[must_use]
+    pub fn reworded(mut self, reword: impl Fn(&str, &str) -> Option<String>) -> Self {
+        for (path, said) in &mut self.by_path {
+            for one in said {
+                if let Some(other) = reword(path, one) {
+                    *one = other;
+                }
+            }
+        }
+        self
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.by_path.is_empty()

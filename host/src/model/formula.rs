@@ -84,7 +84,8 @@ pub struct Formula {
     pub configuration: Vec<Parameter>,
     /// What an invocation must pass.
     pub request_parameters: Vec<Parameter>,
-    /// What becomes of other arguments.
+    /// What becomes of other arguments. Their references are replaced before they are dropped: whoever names a token there
+    /// has to hold the rights, and its use is logged.
     pub undeclared_arguments: Undeclared,
     /// Where it may connect to.
     pub allowed_hosts: Vec<String>,

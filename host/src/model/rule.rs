@@ -5,6 +5,8 @@
 
 mod grantor;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,6 +28,16 @@ pub enum Transform {
     Mask,
     /// The plaintext.
     Reveal,
+}
+
+impl fmt::Display for Transform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Redact => "redact",
+            Self::Mask => "mask",
+            Self::Reveal => "reveal",
+        })
+    }
 }
 
 impl std::str::FromStr for Transform {

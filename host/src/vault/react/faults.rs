@@ -1,11 +1,13 @@
 //! What is wrong with arguments, and how much of it is told.
 
-use crate::binding::bind;
+use crate::binding::{REQUIRED, bind};
 use crate::expression::{Arguments, Unfilled};
 use crate::model::faults::Faults;
 use crate::model::formula::Formula;
 use crate::model::plaintext::wipe;
+use crate::model::rule::Transform;
 use crate::vault::Error;
+use crate::vault::given::UsedToken;
 
 /// Said of arguments to whoever may not read their tokens.
 const UNSEEN: &str = "has an expression or a type that does not fit what a token holds; a key that may read the tokens \
@@ -59,6 +61,22 @@ pub fn of_binding(
     let instead = || instead((&faults.below("args"), faults.are_cut_short()), arguments, formula);
     let instead = if sees_all { None } else { instead() };
     instead.unwrap_or(faults)
+}
+
+/// The same, where the caller's rule shows each of the tokens so: what is missing was most often not forgotten.
+pub fn under_rule(faults: Faults, given: &[UsedToken], arguments: &Arguments) -> Faults {
+    let Some(shown) = given.first().map(|token| token.transform) else { return faults };
+    if shown == Transform::Reveal || given.iter().any(|token| token.transform != shown) {
+        return faults;
+    }
+    faults.reworded(|path, said| {
+        let inner = path.strip_prefix("args.")?;
+        (said == REQUIRED && arguments.reach(inner)).then(|| {
+            format!(
+                "is required, and the caller's rule for token:use leaves nothing here of the token (transform {shown})"
+            )
+        })
+    })
 }
 
 /// What is told instead of what is wrong within arguments, to whoever may not read what their tokens hold; nothing where that

@@ -21,7 +21,7 @@ pub use request::ReactRequest;
 pub(super) use request::{Asynchronous, Checked};
 pub(super) use run::{Run, time_to_begin};
 
-use self::faults::{beside_references, of_binding, of_filling, under_args};
+use self::faults::{beside_references, of_binding, of_filling, under_args, under_rule};
 use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
 use super::effort::{unless_crowded, until};
@@ -232,11 +232,9 @@ impl Vault {
             Err(faults) => {
                 // The tokens were read, although nothing came of it.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
-                Err(match arguments {
-                    Some(arguments) => of_binding(faults, sees_all, &arguments, &formula),
-                    None => faults,
-                }
-                .into())
+                let Some(arguments) = arguments else { return Err(faults.into()) };
+                let faults = of_binding(faults, sees_all, &arguments, &formula);
+                Err(under_rule(faults, &given, &arguments).into())
             }
         }
     }
