@@ -28,6 +28,8 @@ const PARAMETERS: &[(&str, Option<&str>)] = &[
     ("year", Some("args.card.expiration_year")),
     ("cvc", Some("args.card.cvc")),
     ("cvv", Some("args.card.cvc")),
+    ("card", Some("args.card")),
+    ("expir", Some("args.card")),
 ];
 
 /// What is known of a payment before it is answered for.
@@ -140,6 +142,10 @@ fn judge(
             }
             Some(Verdict::Declined) => Err(declined(code)),
             None => {
+                // By which the payment can be looked for, where there is one.
+                if let Some(id) = settings.style.id(&body, payment) {
+                    log::info(format_args!("the answer's id is {id}"));
+                }
                 let what = "the processor's answer cannot be understood";
                 Err(Error::runtime(attempt.uncertain(what)))
             }

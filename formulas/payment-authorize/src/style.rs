@@ -60,6 +60,13 @@ impl Style {
         }
     }
 
+    /// The processor's id of what it answers about.
+    pub(crate) fn id(self, answer: &Value, payment: &Payment) -> Option<String> {
+        match self {
+            Self::PaymentIntents | Self::Json => code(answer.get("id")?, payment),
+        }
+    }
+
     /// The processor's code for what it refuses.
     pub(crate) fn code(self, answer: &Value, payment: &Payment) -> Option<String> {
         let places = match self {

@@ -285,6 +285,23 @@ fn answers_in_json_are_read() {
     );
 }
 
+/// By the log the payment can be looked for, and what repeats the card is not in it.
+#[test]
+fn the_id_of_an_answer_that_is_not_understood_is_logged() {
+    for (answer, told) in [
+        (json!({ "id": "p2", "approved": true, "status": "Card Verified" }), Some("p2")),
+        (json!({ "id": "4242-4242.4242-4242", "status": "odd" }), None),
+        (json!({ "id": "p 2\n", "status": "odd" }), None),
+        (json!({ "pspReference": "p2" }), None),
+    ] {
+        let outcome = call(&args(), &configuration("json"), &FakeHttp::new().json(201, answer));
+        assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime));
+        let mut lines = vec!["the processor answered 201".to_owned()];
+        lines.extend(told.map(|id| format!("the answer's id is {id}")));
+        assert_eq!(outcome.lines(), lines);
+    }
+}
+
 #[test]
 fn declined_cards_are_told_with_their_code() {
     let intents = |code: Value| json!({ "error": with(json!({ "type": "card_error" }), code) });

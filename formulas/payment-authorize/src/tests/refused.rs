@@ -33,6 +33,8 @@ fn what_the_processor_finds_wrong_names_the_argument() {
         (param("ip_address"), None),
         (param("email"), None),
         (code("card_number_invalid"), Some("args.card.number")),
+        (code("card_expired"), Some("args.card")),
+        (code("expired"), Some("args.card")),
         (code("phone_number_invalid"), None),
         (code("customer_account_number_invalid"), None),
         // The key was the invocation's own id, which is nobody else's.
