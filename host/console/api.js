@@ -2,7 +2,8 @@
 
 import { decide, grants, sameRights } from "./access.js";
 import { jsonFrom } from "./format.js";
-import { forgetRead, holder, noteFailure, now, problemOf as problemIn, redraw } from "./state.js";
+import { problemIn } from "./problem.js";
+import { forgetRead, forgetWritten, holder, noteFailure, now, problemOf, redraw } from "./state.js";
 
 /**
  * How long an answer is waited for in silence, in milliseconds: until it begins, and for each further piece of it. Rights are
@@ -33,6 +34,8 @@ class Key {
     this.ordinal = 1;
     // The problem, where its rights could not be read when they were last asked for.
     this.unread = undefined;
+    // Whether the server said so. Who sends unknown keys too often is answered nothing at all.
+    this.hasEnded = false;
   }
 
   get id() {
@@ -79,7 +82,8 @@ class Key {
   }
 }
 
-export const session = holder(() => ({ keys: [] }));
+/** The keys of this tab, and the tenant that the last of them was of. */
+export const session = holder(() => ({ keys: [], tenant: undefined }), { keeps: ({ tenant }) => ({ tenant }) });
 
 /**
  * What a person asked to be changed and is not known to have been: each with what names it to the server, which does not do
@@ -113,16 +117,18 @@ export async function addKey(text) {
     const detail = "This key is of another tenant: sign out first.";
     throw new Refusal({ title: "Not added", detail, errors: {}, isOtherKey: true });
   }
+  // What is written was written for another tenant.
+  if (session.tenant !== undefined && session.tenant !== body.tenant_id) forgetWritten();
   const key = new Key(secret, body);
   const same = session.keys.find((other) => other.stands(key));
   const sessions = session.keys.filter((other) => other.isSession && other.application.id === body.id);
   key.ordinal = same?.ordinal ?? Math.max(0, ...sessions.map(({ ordinal }) => ordinal)) + 1;
-  session.keys = [...session.keys.filter((other) => other !== same), key];
+  Object.assign(session, { keys: [...session.keys.filter((other) => other !== same), key], tenant: body.tenant_id });
   redraw();
   return key;
 }
 
-/** Forgets one key, with everything that was read. */
+/** Forgets one key, with everything that was read. What was written stays. */
 export function dropKey(key) {
   const rest = session.keys.filter((other) => other !== key);
   forgetRead();
@@ -148,15 +154,15 @@ export async function readKeysAgain() {
 }
 
 async function readAgain(key) {
+  if (key.hasEnded) return { key, ended: true };
   const before = key.application;
   try {
     key.application = (await send(key, "GET", "/applications/key", { patience: PATIENCE_MS.rights })).body;
     key.unread = undefined;
   } catch (refusal) {
-    // What stands before the server may want something else to be proved, and says nothing of the key.
-    if (refusal.problem?.status === 401 && refusal.problem.trace_id) return { key, ended: true };
+    if (key.hasEnded) return { key, ended: true };
     // A server that does not answer now says nothing about the key.
-    key.unread = problemIn(refusal);
+    key.unread = problemOf(refusal);
     noteFailure(key.unread);
     return null;
   }
@@ -248,9 +254,15 @@ async function send(key, method, path, options) {
     asked.changes = asked.changes.filter((one) => one !== change);
     return answer;
   } catch (refusal) {
+    if (isOfKey(refusal.problem)) key.hasEnded = true;
     if (change) keepAsking(change, refusal.problem);
     throw refusal;
   }
+}
+
+/** Whether a problem is that the key opens nothing: a formula, or what stands before the server, says nothing of it. */
+export function isOfKey(problem) {
+  return problem?.status === 401 && Boolean(problem.trace_id) && !problem.run;
 }
 
 /** How long a request may stay without an answer. One that changes nothing may be sent again at any time. */
@@ -280,7 +292,7 @@ async function answered(key, request, waiting, asText) {
   }
   const more = { ...waiting, patience: Math.min(waiting.patience, PATIENCE_MS.read) };
   const text = await textOf(response, more).catch(() => lost("No whole answer", why(more, "The server's answer broke off.")));
-  if (!response.ok) throw new Refusal(problemOf(response, text));
+  if (!response.ok) throw new Refusal(problemIn(response, text));
   const body = asText ? text : parsed(text);
   if (response.headers.get("svc-idempotent-replay") === "true" && body instanceof Object) repeated.add(body);
   return { status: response.status, body };
@@ -343,45 +355,6 @@ function keepAsking(change, problem) {
 /** `crypto.randomUUID` is for secure origins only. */
 function newName() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-/** What went wrong; an answer that a formula shaped may be anything. */
-function problemOf(response, text) {
-  let body = null;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    // It is shown as it is.
-  }
-  const isProblem = typeof body?.title === "string" && typeof body?.detail === "string";
-  const { status } = response;
-  const trace = response.headers.get("svc-trace-id");
-  // Only a run that began has one.
-  const run = response.headers.get("svc-invocation-id");
-  // Seconds; what stands before the server may say a date, or nothing.
-  const wait = Number(response.headers.get("retry-after")) || undefined;
-  // A browser may send again what was not answered, while it is still done.
-  const isUnderWay = isProblem && status === 409 && body.detail.includes("idempotency key");
-  // What stands before the server says only that it waited no longer.
-  const isLost = isUnderWay || (status >= 500 && trace === null);
-  const detail = isUnderWay ? "It was asked for before, and is being carried out: the answer to that was lost." : body?.detail;
-  if (isProblem) return { title: body.title, status, detail, errors: errorsOf(body), trace_id: trace, run, wait, isLost };
-  return {
-    title: `Status ${status}`,
-    status,
-    detail: text === "" ? "The answer is empty." : text.slice(0, 4000),
-    errors: {},
-    trace_id: trace,
-    run,
-    wait,
-    isLost,
-  };
-}
-
-/** What is said of members, as far as it has the server's form: lists of texts. */
-function errorsOf({ errors }) {
-  const isTexts = (texts) => Array.isArray(texts) && texts.every((text) => typeof text === "string");
-  return Object.fromEntries(Object.entries(errors ?? {}).filter(([, texts]) => isTexts(texts)));
 }
 
 /** An address with these parameters, of which empty ones are left out and lists are repeated. */

@@ -6,6 +6,7 @@ import { restartFields } from "./fields.js";
 import { marked, markedText } from "./format.js";
 import { allUnkept, forgetKept } from "./issued.js";
 import { html, nothing } from "./lit.js";
+import { askForKey, onKeyAdded } from "./new_key.js";
 import { notices } from "./notices.js";
 import { askNoMore, confirm, dialog, lostTogether } from "./parts.js";
 import { readRights } from "./rights.js";
@@ -25,7 +26,8 @@ import * as tokens from "./pages/tokens.js";
 // To add a page: a file that exports `title`, `open(rest, query)`, `view()` and `refresh()`, which reads anew what is shown and
 // leaves alone what somebody has written; and a row here. A page may export `close()`; `takes(rest, query)`, which shows another
 // address of it in place and says whether it did; `cameBack()`, which shows what another entry of the history, of the same
-// address, is of; and `unkept()`, which says what would be lost for good without what it shows now.
+// address, is of; and `unkept()`, which says what would be lost for good without what it shows now. Where a key ends, `open` is
+// called again without `close`: what `unkept` says is to be there then, as far as another key may see it.
 const PAGES = [
   ["tokens", tokens],
   ["containers", containers],
@@ -39,6 +41,8 @@ const PAGES = [
 ];
 
 let current = null;
+/** The page that was open when the last key ended, if something is written on it: it is opened again with the next key. */
+let waiting = null;
 /** What stands for an opening that is under way, of the last page that was asked for: what the keys may do is read anew before. */
 let opening = null;
 let menuOpen = false;
@@ -58,7 +62,11 @@ function named(name) {
 /** Opens the page that the address names. */
 async function follow() {
   if (session.keys.length === 0) return;
-  if (staying || !mayGo()) {
+  const goesOn = waiting !== null;
+  // Whoever has gone on without a key comes to what they wrote first, which is left from there.
+  if (goesOn) location.hash = at;
+  waiting = null;
+  if (staying || !(goesOn || mayGo())) {
     staying = false;
     return;
   }
@@ -124,7 +132,7 @@ async function refresh() {
     await readRights();
     // Somebody went on meanwhile, or the last key has ended.
     if (refreshing !== mine) return;
-    // With a key that ended all that was shown is forgotten.
+    // With a key that ended all that was shown is forgotten, and what was written is shown as far as another key may see it.
     await (visit.isKnown() ? current.refresh() : current.open(...parts));
   });
   if (refreshing !== mine) return;
@@ -167,6 +175,7 @@ function decodePart(part) {
 }
 
 addEventListener("hashchange", follow);
+onKeyAdded(refresh);
 // A browser may keep a page that was left as it stands, with its keys, and bring it back.
 for (const name of ["pagehide", "pageshow"]) addEventListener(name, ({ persisted }) => persisted && out());
 addEventListener("popstate", () => {
@@ -176,12 +185,13 @@ addEventListener("popstate", () => {
 
 /** What would be lost with all that is known: every key that was made or is still to come, and what the page says of itself. */
 function lostBySigningOut() {
-  const own = current?.unkept?.();
+  const own = (current ?? waiting)?.unkept?.();
   // That of the page may be one of the keys.
   return lostTogether([...allUnkept(), own?.isOfKey ? undefined : own]);
 }
 
 function out() {
+  waiting = null;
   forgetAll();
   tell("Signed out");
 }
@@ -192,9 +202,26 @@ function signOut() {
   else out();
 }
 
-/** Without a key there is nothing to show. */
+/** Drops what waits for the next key. */
+function dropWritten() {
+  waiting?.close?.();
+  waiting = null;
+  tell("It is dropped");
+  redraw();
+  queueMicrotask(() => document.querySelector("#key-form input")?.focus());
+}
+
+/** A link to where a key is added leads away from what is written here: it is asked for above it. */
+function stayForKey(event) {
+  if (!event.target.closest('a[href="#/keys"]') || !current?.unkept?.()) return;
+  event.preventDefault();
+  askForKey();
+}
+
+/** Without a key there is nothing to show. What is written waits for the next one, unless somebody signed out. */
 function leave() {
-  current.close?.();
+  if (current.unkept?.()) waiting = current;
+  else current.close?.();
   forgetKept();
   current = null;
   opening = null;
@@ -232,7 +259,8 @@ export function frame() {
     <a class="skip" href="#main" @click=${toMain}>Skip to content</a>
     <div class=${signedIn ? "frame" : "frame bare"} @keydown=${closeMenuByKey}>
       ${header(signedIn)} ${signedIn ? navigation() : nothing}
-      <main id="main" tabindex="-1" aria-busy=${opening !== null}>${notices()} ${signedIn ? html`${refreshButton()}${content()}` : signIn.view()}</main>
+      <main id="main" tabindex="-1" aria-busy=${opening !== null} @click=${stayForKey}>
+        ${notices()} ${signedIn ? html`${refreshButton()}${content()}` : signIn.view(waiting?.unkept?.() ? dropWritten : undefined)}</main>
     </div>
     ${dialog()}
   `;

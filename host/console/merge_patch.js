@@ -40,12 +40,42 @@ export function hasNullMember(value) {
   return Object.values(value).some((inner) => inner === null || hasNullMember(inner));
 }
 
-/** The members that a patch writes or removes, by their paths. */
-export function pathsOf(patch, path = "") {
-  const removed = (value) => (value === null ? " (removed)" : "");
+/** The places that a patch writes or removes, each as the names that lead to it. */
+export function placesOf(patch, place = []) {
   const inner = ([name, value]) => {
-    const own = path === "" ? name : `${path}.${name}`;
-    return isObject(value) && Object.keys(value).length > 0 ? pathsOf(value, own) : [own + removed(value)];
+    const own = [...place, name];
+    return isObject(value) && Object.keys(value).length > 0 ? placesOf(value, own) : [own];
   };
-  return isObject(patch) ? Object.entries(patch).flatMap(inner) : [path + removed(patch)];
+  return isObject(patch) ? Object.entries(patch).flatMap(inner) : [place];
+}
+
+/** The same as they are shown. */
+export function pathsOf(patch) {
+  return placesOf(patch).map((place) => place.join(".") + (valueAt(patch, place) === null ? " (removed)" : ""));
+}
+
+/** What is at a place, if something is. */
+export function valueAt(value, place) {
+  return place.reduce((inner, name) => (isObject(inner) && Object.hasOwn(inner, name) ? inner[name] : undefined), value);
+}
+
+/** The same value with another one at a place; without one there, if that is `undefined`. */
+export function withAt(value, [name, ...rest], other) {
+  if (name === undefined) return other;
+  const members = new Map(isObject(value) ? Object.entries(value) : []);
+  const made = withAt(members.get(name), rest, other);
+  if (made === undefined) members.delete(name);
+  else members.set(name, made);
+  return Object.fromEntries(members);
+}
+
+/** What a patch makes of a value. */
+export function patched(value, patch) {
+  if (!isObject(patch)) return patch;
+  const members = new Map(isObject(value) ? Object.entries(value) : []);
+  for (const [name, inner] of Object.entries(patch)) {
+    if (inner === null) members.delete(name);
+    else members.set(name, patched(members.get(name), inner));
+  }
+  return Object.fromEntries(members);
 }

@@ -22,10 +22,14 @@ export function inShort(value, max) {
   return orEmpty(compact(value, max));
 }
 
-/** What went wrong, as the server said it; with an id where it describes a field, and with what is done to try it again. */
-export function problemBox(problem, id = nothing, again = undefined) {
+/**
+ * What went wrong, as the server said it; with an id where it describes a field, with what is done to try it again, and with a
+ * `way` on.
+ */
+export function problemBox(problem, id = nothing, again = undefined, way = nothing) {
   if (!problem) return nothing;
-  const errors = Object.entries(problem.errors ?? {});
+  // What is said of the only member that is named is not said twice.
+  const errors = Object.entries(problem.errors ?? {}).filter(([, texts]) => texts.length !== 1 || texts[0] !== problem.detail);
   return html`<div class="problem" role="alert" id=${id}>
     <p><strong>${problem.title}</strong></p>
     <p class="detail">${prose(problem.detail ?? "")}</p>
@@ -35,7 +39,7 @@ export function problemBox(problem, id = nothing, again = undefined) {
           ${errors.map(([path, texts]) => html`<li><code>${path}</code> ${joined(texts)}</li>`)}
         </ul>`}
     ${problem.trace_id ? html`<p class="small">Trace <code>${problem.trace_id}</code></p>` : nothing}
-    ${again ? html`<p><button type="button" class="again" @click=${() => tryAgain(again)}>Try again</button></p>` : nothing}
+    ${again ? html`<p><button type="button" class="again" @click=${() => tryAgain(again)}>Try again</button></p>` : nothing} ${way}
   </div>`;
 }
 
@@ -200,9 +204,10 @@ export function copyable(text, label, copied = () => {}) {
 const asked = holder(() => ({ question: null }));
 
 /**
- * Asks before something that cannot be undone. `text` is a view, with names in `<bdi>`. `run` is what is done then; it is
- * given what tells whether it is asked still, and may give another question, which is asked before anything is done. Of `ends`, `after` follows when it is done and the dialog
- * closed, and `otherwise` when it is closed without.
+ * Asks before something that cannot be undone. `text` is a view, with names in `<bdi>`. `run` is what is done then; it is given
+ * what tells whether it is asked still, and may give another question, which is asked before anything is done. Of `ends`,
+ * `after` follows when it is done and the dialog closed, and `otherwise` when it is closed without. What is `harmless` does not
+ * look as if it destroyed something.
  */
 export function confirm(title, text, action, run, ends = {}) {
   Object.assign(asked, { question: { title, text, action, run, ...ends }, done: undefined });
@@ -263,7 +268,7 @@ export function dialog() {
     ${problemBox(asked.done?.problem)}
     <div class="row end">
       <button type="button" class="quiet" @click=${askNoMore} autofocus>Cancel</button>
-      <button type="button" class="danger" @click=${go} aria-disabled=${busy ? "true" : nothing}>${question.action}</button>
+      <button type="button" class=${question.harmless ? "main" : "danger"} @click=${go} aria-disabled=${busy ? "true" : nothing}>${question.action}</button>
     </div>
   </dialog>`;
 }

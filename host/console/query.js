@@ -87,18 +87,24 @@ function endOf(text, start, caret) {
 
 /** Values of the field that a term begins with; `undefined` while the field is not complete. */
 function valuesOf(term, known) {
-  const quoted = (value) => (/^[\w.@-]+$/.test(value) ? value : `"${value.replace(/["\\]/g, "\\$&")}"`);
+  const quoted = (value) => (/^[\w.@-]+$/.test(value) ? value : quote(value));
   if (term.startsWith("metadata.")) return known.keys.map((key) => [`metadata.${escaped(key)}:`, "metadata"]);
   const colon = term.indexOf(":");
   if (colon < 0) return undefined;
   const field = term.slice(0, colon);
   if (field === "type") return known.types.map((type) => [`type:${type} `, "type"]);
   if (field === "container") {
-    const each = known.containers.flatMap((one) => [[`container:${quoted(one)} `, "this one"], [`container:"${one}*" `, "and below"]]);
-    return each;
+    const below = (place) => [`container:${quote(`${place}*`)} `, "and below"];
+    return placesOf(known.containers).flatMap((place) => (known.containers.includes(place) ? [[`container:${quoted(place)} `, "this one"], below(place)] : [below(place)]));
   }
   if (field === "created_at" || field === "modified_at") return times(field);
   return [];
+}
+
+/** Containers with those that they lie in, each before what lies in it. Everything lies in the root. */
+function placesOf(containers) {
+  const above = (place) => [...place.matchAll(/(?<=.)\//g)].map(({ index }) => place.slice(0, index + 1));
+  return [...new Set([...containers, ...containers.flatMap(above)])].sort();
 }
 
 function times(field) {
@@ -110,10 +116,12 @@ function times(field) {
   ];
 }
 
+/** The options that go on as it is begun. Whoever writes a value without its quote is offered it with one. */
 function matching(options, begun) {
-  const wanted = begun.toLowerCase();
+  const bare = (text) => text.toLowerCase().replace(/^(\w+:)"/, "$1");
+  const wanted = bare(begun);
   return options
-    .filter(([text]) => text.toLowerCase().startsWith(wanted) && text.trim() !== begun)
+    .filter(([text]) => bare(text).startsWith(wanted) && text.trim() !== begun)
     .slice(0, 12)
     .map(([text, hint]) => ({ text, hint }));
 }

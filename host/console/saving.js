@@ -9,20 +9,22 @@ import { pretty } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { same } from "./merge_patch.js";
 import { notify, said } from "./notices.js";
-import { askNoMore, problemBox, prose, table, time, who } from "./parts.js";
+import { formProblem } from "./new_key.js";
+import { askNoMore, prose, table, time, who } from "./parts.js";
 import { load, now, problemOf, redraw, tell } from "./state.js";
 
 const CHANGED = "Somebody changed this since you opened it.";
 
 /**
  * Does `work` and keeps where it stands in `held.sent`. `done` gets the answer if its page is still looked at. Whoever went on
- * stays where they are, and is told how it ended: of `what`, which may be `said`, and where it is, `leads(answer)`.
+ * stays where they are, and is told how it ended: of `what`, which may be `said`, and where it is, `leads(answer)`. Where a key
+ * ended meanwhile, `anew(answer)` begins with what is saved.
  */
-export async function save(held, what, work, { done, leads }) {
+export async function save(held, what, work, { done, leads, anew }) {
   const visit = now();
   let answer;
   let problem;
-  await load(held, "sent", async () => {
+  const sending = load(held, "sent", async () => {
     try {
       return (answer = await work());
     } catch (error) {
@@ -30,13 +32,20 @@ export async function save(held, what, work, { done, leads }) {
       throw error;
     }
   });
+  const { sent } = held;
+  await sending;
   // Whoever was asked meanwhile whether to leave was asked about what is over.
   if (visit.isHere()) await askNoMore();
-  if (!visit.isKnown()) return;
+  if (!visit.isOurs()) return;
+  // Whoever has gone on may be at another form of this kind.
+  if (!visit.isKnown() && !problem && held.sent === sent) {
+    held.sent = undefined;
+    anew(answer);
+  }
   // Without an answer nobody knows.
   const failed = problem?.isLost ? said`${what} may have been saved` : said`${what} is not saved`;
   if (visit.isHere()) return problem ? tell(failed.text) : done(answer);
-  const text = "You had gone on before that was known.";
+  const text = visit.isKnown() ? "You had gone on before that was known." : "A key had ended before that was known.";
   notify(problem ? { title: said`${failed}.`, text: html`${prose(problem.detail)} ${text}` } : { title: said`${what} is saved.`, text, leads: leads(answer) });
 }
 
@@ -48,6 +57,11 @@ export function unsent(sent, isWritten, letGo) {
   }
   if (sent?.value !== undefined) return undefined;
   return { title: "Leave what is not saved?", text: "What is written in this form is nowhere else, and is lost.", letGo };
+}
+
+/** What stays of the sending of a form when what was read is forgotten: that it is under way. */
+export function stillSent(sent) {
+  return sent?.loading ? sent : undefined;
 }
 
 /**
@@ -87,11 +101,11 @@ export function refuseChanges(seen, after, yours, members) {
 
 /**
  * What was wrong with what was sent. Where others have changed the record, `take(record)` goes on with theirs and
- * `over(record)` writes over it.
+ * `over(record, members)` writes over it, in which these members are different.
  */
 export function notSaved(sent, { take, over }) {
   const changed = sent?.problem?.changed;
-  if (!changed) return problemBox(sent?.problem);
+  if (!changed) return formProblem(sent?.problem);
   const { seen, after, yours, found } = changed;
   const taken = () => {
     take(after);
@@ -99,7 +113,7 @@ export function notSaved(sent, { take, over }) {
     setTimeout(() => document.querySelector("h1")?.focus());
   };
   const written = () => {
-    over(after);
+    over(after, found);
     // The button goes with what it stands in.
     setTimeout(() => document.querySelector("main form [type=submit]")?.focus());
   };

@@ -42,6 +42,8 @@ export function searchBox(held, known, refused) {
       const step = event.key === "ArrowDown" ? 1 : -1;
       held.active = (held.active + step + offered.length + (held.active < 0 && step < 0 ? 1 : 0)) % offered.length;
       redraw();
+      // More are offered than the list has room for.
+      queueMicrotask(() => document.getElementById(`${LIST}-${held.active}`)?.scrollIntoView({ block: "nearest" }));
     } else if (event.key === "Enter" && open && held.active >= 0) take(input, offered[held.active]);
     else if (event.key === "Escape" && open) close();
     else return;

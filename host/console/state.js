@@ -27,14 +27,17 @@ export function redraw() {
   });
 }
 
-/** An object that a page keeps what it shows in. It is made anew when what was read is forgotten, or, if it `lasts`, by signing out. */
-export function holder(make, { lasts = false } = {}) {
+/**
+ * An object that a page keeps what it shows in. It is made anew when what was read is forgotten, or, if it `lasts`, by signing
+ * out. `keeps(held)` gives what stays of it until then for all that: what a person wrote is nowhere else.
+ */
+export function holder(make, { lasts = false, keeps } = {}) {
   const held = make();
-  const reset = () => {
+  const reset = (kept) => {
     for (const name of Object.keys(held)) delete held[name];
-    Object.assign(held, make());
+    Object.assign(held, make(), kept);
   };
-  resets.push({ reset, lasts });
+  resets.push({ reset: () => reset({}), forget: lasts ? () => {} : () => reset(keeps?.(held)), isWritten: keeps !== undefined });
   return held;
 }
 
@@ -55,17 +58,22 @@ export function now() {
 /** Forgets everything, keys first of all. */
 export function forgetAll() {
   owners += 1;
-  forget(resets);
+  forget(resets.map(({ reset }) => reset));
 }
 
-/** Forgets all that was read with the keys of this tab, and them. */
+/** Forgets all that was read with the keys of this tab, and them. What was written stays. */
 export function forgetRead() {
-  forget(resets.filter(({ lasts }) => !lasts));
+  forget(resets.map((one) => one.forget));
 }
 
-function forget(what) {
+/** Forgets what was written, too: it is of no use to whoever comes next. */
+export function forgetWritten() {
+  forget(resets.filter(({ isWritten }) => isWritten).map(({ reset }) => reset));
+}
+
+function forget(ways) {
   keepers += 1;
-  for (const { reset } of what) reset();
+  for (const way of ways) way();
   redraw();
 }
 

@@ -375,3 +375,36 @@ async fn a_completion_takes_the_place_of_its_whole_term() {
     assert_eq!(written, "type:card_number AND id:1");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_completion_that_is_marked_is_in_sight_in_any_colours() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    browser.visit("tokens");
+    let forced = json!({"features": [{"name": "forced-colors", "value": "active"}]});
+    browser.call("Emulation.setEmulatedMedia", forced);
+    browser.wait("t.field('Search')");
+    browser.eval("t.field('Search').focus(), true");
+    browser.press("ArrowDown");
+    let options = "[...document.querySelectorAll('[role=option]')]";
+    browser.wait(&format!("{options}.length === 12"));
+    let list = "document.querySelector('[role=listbox]')";
+    assert_eq!(browser.eval(&format!("{list}.scrollHeight > {list}.clientHeight")), true);
+    for index in 0..12 {
+        browser.press("ArrowDown");
+        let marked = format!("{options}.find((one) => one.ariaSelected === 'true')");
+        browser.wait(&format!("{options}.indexOf({marked}) === {index}"));
+        let seen = browser.eval(&format!(
+            "((one, list) => one.top >= list.top - 1 && one.bottom <= list.bottom + 1)(
+                {marked}.getBoundingClientRect(), {list}.getBoundingClientRect())"
+        ));
+        assert_eq!(seen, true, "{index}");
+        let outlined = browser.eval(&format!(
+            "{options}.filter((one) => getComputedStyle(one).outlineStyle === 'solid').length"
+        ));
+        assert_eq!(outlined, 1, "{index}");
+        assert_eq!(browser.eval(&format!("getComputedStyle({marked}).outlineStyle")), "solid");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

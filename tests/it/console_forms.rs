@@ -328,6 +328,42 @@ async fn a_formula_is_not_saved_without_the_file_that_is_still_read() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// The server's refusal names no member.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_cannot_run_is_refused_at_its_field() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    browser.visit("formulas/new");
+    browser.fill("Code", "no script (");
+    browser.fill("Name", "one");
+    browser.click("Create");
+    browser.wait("t.field('Code').ariaInvalid === 'true'");
+    browser.wait("document.activeElement === t.field('Code')");
+    let fault = browser.texts("p.fault").remove(0);
+    assert!(fault.contains("does not parse"), "{fault}");
+    // It is said once more where all is said that went wrong, and no more than that.
+    assert_eq!(browser.texts(".problem .detail"), [fault]);
+    assert_eq!(browser.texts(".problem li"), Vec::<String>::new());
+
+    browser.choose("Language", "wasm");
+    browser.wait("t.field('Component')");
+    browser.eval(
+        "(() => {
+            const chosen = new DataTransfer();
+            chosen.items.add(new File(['no component'], 'one.wasm'));
+            t.field('Component').files = chosen.files;
+            t.field('Component').dispatchEvent(new Event('change'));
+            return true;
+        })()",
+    );
+    browser.click("Create");
+    browser.wait("t.field('Component').ariaInvalid === 'true'");
+    browser.wait("document.activeElement === t.field('Component')");
+    assert_eq!(browser.texts("p.fault"), ["The formula is no WebAssembly component."]);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_metadata_that_is_there_twice_is_refused_in_a_new_token_as_well() {
     let Some(mut browser) = Browser::open() else { return };

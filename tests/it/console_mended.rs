@@ -134,6 +134,27 @@ async fn long_names_push_nothing_off_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_long_description_of_a_rule_pushes_nothing_out_of_its_row() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let rules = json!([{"description": "M".repeat(300), "priority": 1, "container": "/pci/",
+        "transform": "mask", "permissions": ["token:read"]}]);
+    let described = server.application("private", &[], rules).await;
+    let own = described.get("/applications/key").await.expect(200);
+    let keys = [&server.management, &described].map(|client| client.key.as_deref().unwrap());
+    browser.set_width(1280);
+    browser.sign_in(&format!("http://{}", server.address()), &keys);
+    let wide = "[...document.querySelectorAll('.scroll, main')]
+        .filter((one) => one.scrollWidth > one.clientWidth).length";
+    for page in [format!("applications/of/{}", own["id"].as_str().unwrap()), "keys".to_owned()] {
+        browser.visit(&page);
+        browser.wait_for("MMM");
+        assert_eq!(browser.eval(wide), 0, "{page}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_from_right_to_left_turn_nothing_else_around() {
     let Some(mut browser) = Browser::open() else { return };
     let server = TestServer::start().await;

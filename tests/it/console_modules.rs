@@ -29,6 +29,9 @@ async fn completions_fit_where_the_caret_is() {
         let texts = options.iter().map(|one| one["text"].as_str().unwrap().to_owned());
         (found["from"].as_u64().unwrap(), texts.collect())
     };
+    // Those that are known, and those that they lie in.
+    let containers =
+        [r#"container:"/pci/*" "#, r#"container:"/pci/high/" "#, r#"container:"/pci/high/*" "#];
     for (text, from, expected) in [
         ("ty|", 0, &["type:"][..]),
         ("type:|", 0, &["type:card ", "type:card_number ", "type:token "]),
@@ -39,7 +42,12 @@ async fn completions_fit_where_the_caret_is() {
         ("type:card AND -co|", 15, &["container:"]),
         ("(type:card OR meta|", 14, &["metadata."]),
         ("metadata.c|", 0, &["metadata.customer:", "metadata.channel:"]),
-        ("container:|", 0, &["container:\"/pci/high/\" ", "container:\"/pci/high/*\" "]),
+        ("container:|", 0, &containers),
+        ("container:/P|", 0, &containers),
+        ("container:\"/pci/|", 0, &containers),
+        ("-container:/pci/h|", 1, &containers[1..]),
+        ("container:/high|", 0, &[]),
+        ("type:\"card_|", 0, &["type:card_number "]),
         ("metadata.note:\"a AND b\" |", 24, &["AND ", "OR "]),
         ("created_at:[2030-01-01 TO *] |", 29, &["AND ", "OR "]),
         ("NOT id|", 4, &["id:"]),
@@ -267,6 +275,10 @@ async fn a_patch_leads_from_one_value_to_the_other_and_says_no_more() {
         json_patch::merge(&mut made, &found.unwrap_or(json!({})));
         if patch.is_some() {
             assert_eq!(made, after, "{before} with the patch");
+            let patched =
+                browser.eval(&format!("JSON.stringify(m.patched(JSON.parse(before), {call}))"));
+            let patched: Value = serde_json::from_str(patched.as_str().unwrap()).unwrap();
+            assert_eq!(patched, after, "{before} as the page patches it");
         }
     }
     assert_eq!(browser.eval("m.patchBetween({a: 1}, undefined)"), Value::Null);

@@ -10,7 +10,7 @@ import { same } from "../merge_patch.js";
 import { said } from "../notices.js";
 import { missing } from "../parts.js";
 import { preview } from "../preview.js";
-import { notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
+import { notSaved, overwrite, refuseChanges, reread, save, stillSent, unsent } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
 
 const TYPES = [["private", "private: a backend that keeps its key"], ["public", "public: a browser or device"], ["management", "management"]];
@@ -23,16 +23,26 @@ export const MEMBERS = [
   { title: "Rules", of: ({ rules }) => rules },
 ];
 
-const held = holder(() => ({ draft: undefined, seen: undefined, preview: {} }));
+/** `waits` says that what was written to is to be read anew before it is shown: a key has ended. */
+const held = holder(() => ({ draft: undefined, seen: undefined, preview: {} }), {
+  keeps: ({ draft, seen, ends, sent }) => (unkeptForm() ? { draft, seen, ends, sent: stillSent(sent), waits: true } : {}),
+});
 
 /** Reads one anew. */
 export function readApplication(id) {
   return ask("application:read", "GET", `/applications/${segment(id)}`);
 }
 
+/** Opens the form of an application as it is now, or of a new one. What was written to it before a key ended is there still. */
+export function open(application, ends) {
+  if (!held.waits) return begin(application, ends);
+  held.waits = false;
+  return readPermissions();
+}
+
 /** Begins with an application as it is, or with a new one. `ends` are what `save` does with the answer, and `made(answer, visit)`. */
-export function begin(application, ends) {
-  Object.assign(held, { draft: draftOf(application), seen: application, ends, sent: undefined, preview: {} });
+function begin(application, ends) {
+  Object.assign(held, { draft: draftOf(application), seen: application, ends, sent: undefined, preview: {}, waits: false });
   readPermissions();
 }
 
@@ -49,7 +59,7 @@ export function unkeptForm() {
 
 /** Leaves nothing of it behind. */
 export function leaveForm() {
-  held.draft = undefined;
+  Object.assign(held, { draft: undefined, waits: false });
 }
 
 function readPermissions() {
@@ -98,7 +108,7 @@ async function submit() {
     return answer;
   };
   const read = () => readApplication(seen.id);
-  await save(held, said`The application “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => yours, write }) : write()), ends);
+  await save(held, said`The application “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => yours, write }) : write()), { ...ends, anew: (answer) => begin(seen && answer, ends) });
 }
 
 export function applicationForm() {

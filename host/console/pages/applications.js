@@ -10,11 +10,12 @@ import { preview } from "../preview.js";
 import { notify, said } from "../notices.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
-import { MEMBERS, applicationForm, begin, leaveForm, readApplication, refreshForm, unkeptForm } from "./application_form.js";
+import { MEMBERS, applicationForm, leaveForm, open as openForm, readApplication, refreshForm, unkeptForm } from "./application_form.js";
 
 export const title = "Applications";
 
-const held = holder(() => ({ page: 1, view: "list", preview: {} }));
+/** Which view it is was read from the address, and with no key. */
+const held = holder(() => ({ page: 1, view: "list", preview: {} }), { keeps: ({ view, id }) => (["new", "edit"].includes(view) ? { view, id } : {}) });
 
 const address = ({ id }) => `#/applications/of/${id}`;
 
@@ -22,7 +23,7 @@ const address = ({ id }) => `#/applications/of/${id}`;
 export function open([what, id]) {
   held.view = viewOf(what, id);
   Object.assign(held, { id, one: undefined, preview: {} });
-  if (held.view === "new") begin(undefined, { made: keep, done: shownOnce, leads: address });
+  if (held.view === "new") openForm(undefined, { made: keep, done: shownOnce, leads: address });
   if (may("application:read")) return read();
 }
 
@@ -44,7 +45,7 @@ function list(page) {
 
 async function find(id) {
   const application = await load(held, "one", () => readApplication(id), () => find(id));
-  if (application && held.view === "edit") begin(application, { done: changed, leads: address });
+  if (application && held.view === "edit") openForm(application, { done: changed, leads: address });
 }
 
 function shownOnce(application) {
@@ -172,7 +173,7 @@ function rules(application) {
   const management = application.type === "management";
   const row = (rule) => [
     rule.implied ? "Permissions, last" : String(rule.priority),
-    rule.description ?? "–",
+    rule.description ? html`<span class="name">${rule.description}</span>` : "–",
     management ? "–" : html`<code>${rule.container ?? "by conditions"}</code>`,
     management ? "–" : badge(seen(rule)),
     rule.permissions.map((name) => html`<code class="permission">${name}</code> `),

@@ -7,7 +7,7 @@ import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { said } from "../notices.js";
 import { missing } from "../parts.js";
-import { changesSince, notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
+import { changesSince, notSaved, overwrite, refuseChanges, reread, save, stillSent, unsent } from "../saving.js";
 import { holder, load, redraw } from "../state.js";
 
 const EXAMPLE = `// Gets { args, configuration } and gives { raw } or { tokenize }.
@@ -31,17 +31,27 @@ export const MEMBERS = [
 ];
 
 const fresh = () => ({ name: "", description: "", language: "javascript", code: EXAMPLE, file: undefined, hosts: "", parameters: "[]", configuration: "[]", undeclared: "forward", memory: "" });
-const held = holder(() => ({ draft: fresh(), seen: undefined }));
+/** `waits` says that what was written to is to be read anew before it is shown: a key has ended. */
+const held = holder(() => ({ draft: fresh(), seen: undefined }), {
+  keeps: ({ draft, seen, ends, sent }) => (unkeptForm() ? { draft, seen, ends, sent: stillSent(sent), waits: true } : {}),
+});
 
 /** Reads one anew. */
 export function readFormula(id) {
   return ask("reactor:read", "GET", `/reactor-formulas/${segment(id)}`);
 }
 
+/** Opens the form of a formula as it is now, or of a new one. What was written to it before a key ended is there still. */
+export function open(formula, ends) {
+  if (!held.waits) return begin(formula, ends);
+  held.waits = false;
+  if (formula?.language === "javascript" && held.draft.codeBefore === undefined) readCode(held.draft);
+}
+
 /** Begins with a formula as it is, or with a new one. `ends` are what `save` does with the answer. */
-export function begin(formula, ends) {
+function begin(formula, ends) {
   const draft = formula ? draftOf(formula) : fresh();
-  Object.assign(held, { draft, seen: formula, ends, sent: undefined, read: undefined });
+  Object.assign(held, { draft, seen: formula, ends, sent: undefined, read: undefined, waits: false });
   // A file that was chosen for what was written before is none of this.
   for (const input of document.querySelectorAll("main input[type=file]")) input.value = "";
   redraw();
@@ -62,7 +72,7 @@ export function unkeptForm() {
 
 /** Leaves nothing of it behind. */
 export function leaveForm() {
-  Object.assign(held, { draft: fresh(), seen: undefined });
+  Object.assign(held, { draft: fresh(), seen: undefined, waits: false });
 }
 
 /** Reads anew whether somebody has changed the formula. */
@@ -211,12 +221,22 @@ async function submit() {
   const write = async () => {
     const component = await componentOf(draft);
     const sent = { body: { ...body(draft), component } };
-    const answer = await (seen
+    const asking = seen
       ? ask("reactor:update", "PUT", `/reactor-formulas/${seen.id}`, sent)
-      : ask("reactor:create", "POST", "/reactor-formulas", sent));
+      : ask("reactor:create", "POST", "/reactor-formulas", sent);
+    const answer = await asking.catch((refusal) => notRunnable(draft, refusal));
     if (held.draft === draft) held.draft = fresh();
     return answer;
   };
   const rewrite = () => overwrite({ seen, read: () => readFormula(seen.id), members: MEMBERS, yours: (after) => yoursOf(draft, after), write });
-  await save(held, said`The formula “${draft.name}”`, seen ? rewrite : write, ends);
+  await save(held, said`The formula “${draft.name}”`, seen ? rewrite : write, { ...ends, anew: (answer) => begin(seen && answer, ends) });
+}
+
+/** What is said of a program that cannot run names no member: it is of the field that the program comes from. */
+function notRunnable({ language }, refusal) {
+  const { problem } = refusal;
+  if (problem?.status === 422 && Object.keys(problem.errors).length === 0) {
+    problem.errors = { [language === "javascript" ? "code" : "component"]: [problem.detail] };
+  }
+  throw refusal;
 }

@@ -6,11 +6,12 @@ import { html, nothing } from "../lit.js";
 import { act, badge, confirm, copyable, empty, facts, lacking, named, pager, prose, shown, table } from "../parts.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
-import { MEMBERS, begin, formulaForm, leaveForm, readFormula, refreshForm, unkeptForm } from "./formula_form.js";
+import { MEMBERS, formulaForm, leaveForm, open as openForm, readFormula, refreshForm, unkeptForm } from "./formula_form.js";
 
 export const title = "Formulas";
 
-const held = holder(() => ({ page: 1, view: "list" }));
+/** Which view it is was read from the address, and with no key. */
+const held = holder(() => ({ page: 1, view: "list" }), { keeps: ({ view, id }) => (["new", "edit"].includes(view) ? { view, id } : {}) });
 
 const address = ({ id }) => `#/formulas/of/${id}`;
 
@@ -26,7 +27,7 @@ const ends = {
 export function open([what, id]) {
   held.view = viewOf(what, id);
   Object.assign(held, { id, one: undefined, code: undefined });
-  if (held.view === "new") begin(undefined, ends);
+  if (held.view === "new") openForm(undefined, ends);
   if (may("reactor:read")) return read();
 }
 
@@ -56,7 +57,7 @@ export function close() {
 
 async function find(id) {
   const formula = await load(held, "one", () => readFormula(id), () => find(id));
-  if (formula && held.view === "edit" && formula.type !== "official") begin(formula, ends);
+  if (formula && held.view === "edit" && formula.type !== "official") openForm(formula, ends);
 }
 
 function list(page) {

@@ -87,7 +87,7 @@ function keyCard(key) {
 function rights(application) {
   const rows = rulesOf(application).map((rule) => [
     rule.implied ? "Permissions" : `Rule ${rule.priority}`,
-    html`${rule.description ? html`<span>${rule.description}</span><br />` : nothing}${rule.permissions.map(permission)}`,
+    html`${rule.description ? html`<span class="name">${rule.description}</span><br />` : nothing}${rule.permissions.map(permission)}`,
     application.type === "management" ? "–" : html`<code>${rule.container ?? "by conditions"}</code>`,
     application.type === "management" ? "–" : seen(rule),
   ]);

@@ -8,7 +8,7 @@ import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { said } from "../notices.js";
 import { missing, prose } from "../parts.js";
-import { changesSince, notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
+import { changesSince, notSaved, overwrite, refuseChanges, reread, save, stillSent, unsent } from "../saving.js";
 import { holder, redraw } from "../state.js";
 
 /** What is written of a reactor, and what others may have changed. */
@@ -18,7 +18,10 @@ export const MEMBERS = [
   { title: "Configuration", of: ({ configuration }) => configuration, text: (configuration, _, before) => html`<pre class="value">${pretty(hidden(configuration, before))}</pre>` },
 ];
 
-const held = holder(() => ({ draft: undefined, seen: undefined }));
+/** `waits` says that what was written to is to be read anew before it is shown: a key has ended. */
+const held = holder(() => ({ draft: undefined, seen: undefined }), {
+  keeps: ({ draft, begun, seen, reactor, ends, sent }) => (unkeptForm() ? { draft, begun, seen, reactor, ends, sent: stillSent(sent), waits: true } : {}),
+});
 
 /** Reads one anew. */
 export function readReactor(id) {
@@ -34,9 +37,16 @@ export function hidden(configuration, before = configuration) {
   return Object.fromEntries(Object.entries(configuration).map(told));
 }
 
+/** Opens the form of a reactor as it is now, or of a new one. What was written to it before a key ended is there still. */
+export function open(reactor, ends, formula) {
+  if (!held.waits) return begin(reactor, ends, formula);
+  held.waits = false;
+  return readChoices();
+}
+
 /** Begins with a reactor as it is, or with a new one, perhaps of a formula. `ends` are what `save` does with the answer. */
-export function begin(reactor, ends, formula = "") {
-  Object.assign(held, { draft: draftOf(reactor, formula), begun: draftOf(reactor, formula), seen: reactor, reactor, ends, sent: undefined });
+function begin(reactor, ends, formula = "") {
+  Object.assign(held, { draft: draftOf(reactor, formula), begun: draftOf(reactor, formula), seen: reactor, reactor, ends, sent: undefined, waits: false });
   // What was filtered by for another one would hide choices of this one.
   Object.assign(held, { formulas_typed: "", applications_typed: "" });
   redraw();
@@ -65,7 +75,7 @@ export function unkeptForm() {
 
 /** Leaves nothing of it behind. */
 export function leaveForm() {
-  held.draft = undefined;
+  Object.assign(held, { draft: undefined, waits: false });
 }
 
 function readChoices() {
@@ -220,7 +230,7 @@ async function submit() {
     return answer;
   };
   const read = () => readReactor(seen.id);
-  await save(held, said`The reactor “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => named(body), write }) : write()), ends);
+  await save(held, said`The reactor “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => named(body), write }) : write()), { ...ends, anew: (answer) => begin(seen && answer, ends) });
 }
 
 /** The same with the name of whom it acts as, as far as that is known. */

@@ -7,12 +7,13 @@ import { html, nothing } from "../lit.js";
 import { act, confirm, copyable, empty, facts, lacking, named, pager, shown, table, time } from "../parts.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
-import { MEMBERS, begin, hidden, leaveForm, reactorForm, readReactor, refreshForm, unkeptForm } from "./reactor_form.js";
+import { MEMBERS, hidden, leaveForm, open as openForm, reactorForm, readReactor, refreshForm, unkeptForm } from "./reactor_form.js";
 import { beginTrying, leaveTrial, tryReactor, unkeptTrial } from "./try_reactor.js";
 
 export const title = "Reactors";
 
-const held = holder(() => ({ page: 1, view: "list" }));
+/** Which view it is was read from the address, and with no key. */
+const held = holder(() => ({ page: 1, view: "list" }), { keeps: ({ view, id }) => (view === "list" ? {} : { view, id }) });
 
 const ENDED = "an application that has ended";
 
@@ -30,7 +31,7 @@ const ends = {
 export function open([what, id]) {
   held.view = viewOf(what, id);
   Object.assign(held, { id, one: undefined });
-  if (held.view === "new") begin(undefined, ends, id);
+  if (held.view === "new") openForm(undefined, ends, id);
   else return read();
 }
 
@@ -67,7 +68,7 @@ async function find(id) {
   const reactor = await load(held, "one", () => readReactor(id), () => find(id));
   if (!reactor) return;
   beginTrying(id, reactor.formula);
-  if (held.view === "edit") begin(reactor, ends);
+  if (held.view === "edit") openForm(reactor, ends);
 }
 
 export function view() {

@@ -4,20 +4,13 @@ import { addKey, session } from "../api.js";
 import { field, form, submitButton } from "../fields.js";
 import { allIssued } from "../issued.js";
 import { html, nothing } from "../lit.js";
+import { takeKey } from "../new_key.js";
 import { problemBox } from "../parts.js";
 import { holder, load, now, tell } from "../state.js";
 
 export const title = "Sign in";
 
 const held = holder(() => ({}));
-
-/** Takes the key out of its field at once: it is to be in one place only. */
-export function takeKey(form) {
-  const input = form.querySelector("input");
-  const text = input.value;
-  input.value = "";
-  return text;
-}
 
 /** The form that takes a key. */
 export function keyForm(state, label, action, done = () => {}) {
@@ -43,13 +36,16 @@ export function keyForm(state, label, action, done = () => {}) {
   </div>`;
 }
 
-export function view() {
+/** `drop` forgets what is written on the page that was open when the last key ended, if something is. */
+export function view(drop) {
+  const waiting = html`<p class="small"><strong>What you wrote is kept in this tab</strong>, and is there again once you sign in.
+    <button type="button" class="quiet small" @click=${drop}>Drop it</button></p>`;
   // Those that were made with a key that has ended since.
   return html`${allIssued()}<section class="card narrow">
     <h1 tabindex="-1">Sign in</h1>
     <p>With the key of an application. More keys can be added later: a management key sees applications, reactors and the
       audit log, a private key sees tokens and runs reactors.</p>
-    ${keyForm(held, "API key", "Sign in")}
+    ${keyForm(held, "API key", "Sign in")} ${drop ? waiting : nothing}
     <p class="small">Keys stay in the memory of this tab. They are not stored and in no address; closing or reloading the tab
       forgets them.</p>
   </section>`;

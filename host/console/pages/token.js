@@ -61,7 +61,8 @@ export async function findToken(id) {
   return withAnyKey("token:read", (key) => findAs(key, id));
 }
 
-async function findAs(key, id) {
+/** The same as one key sees it. */
+export async function findAs(key, id) {
   const token = await ask("token:read", "GET", `/tokens/${segment(id)}`, { key });
   return conceal(key, "token:read", token);
 }

@@ -1,15 +1,15 @@
 // Changing a token: what is different goes out as a JSON Merge Patch, and what has changed is told.
 
-import { ask, keyAt, keysAt, segment, session, withAnyOf } from "../api.js";
+import { ask, keyAt, keysAt, segment, session, withAnyKey, withAnyOf } from "../api.js";
 import { areaField, faultList, form, heldWhile, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { count, forTimeField, fromTimeField, marked, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
+import { hasNullMember, isObject, patchBetween, patched, pathsOf, placesOf, same, valueAt, withAt } from "../merge_patch.js";
 import { lacking, orEmpty, problemBox, shown, table, time } from "../parts.js";
 import { readRights } from "../rights.js";
-import { notSaved, overwrite, save, unsent } from "../saving.js";
+import { notSaved, overwrite, save, stillSent, unsent } from "../saving.js";
 import { holder, load, redraw, tell } from "../state.js";
-import { announce, conceal, findToken } from "./token.js";
+import { announce, conceal, findAs, findToken } from "./token.js";
 
 /** Types of which the data is an object. */
 const OBJECTS = ["card", "bank"];
@@ -24,41 +24,50 @@ const MEMBERS = [
   ["deduplicate_token", "Gives way to its like"],
 ];
 
-/** Members that a change writes as a whole. */
-const LISTS = [
-  { name: "containers", title: "Containers", of: ({ containers }) => containers ?? [] },
-  { name: "search_indexes", title: "Search indexes", of: (token) => token.search_indexes ?? [] },
-];
-
 /** Members that are named of those that a change writes: data may have any number. */
 const NAMED_MAX = 20;
 
-const held = holder(() => ({}));
+/** `waiting` is what was written to a token that is to be read anew before it is shown: a key has ended. */
+const held = holder(() => ({}), {
+  keeps: ({ id, one, waiting, sent }) => (unkeptEdit() ? { id, waiting: one?.value ?? waiting, sent: stillSent(sent) } : { id }),
+});
+
+/** Opens the form of a token as it is now. What was written to it before a key ended is there still. */
+export function openEdit(id) {
+  if (!held.waiting || held.id !== id) return beginEdit(id);
+  return load(held, "one", () => found(id));
+}
 
 /** Begins with a token as it is; without an id, forgets what was written. */
 export function beginEdit(id) {
-  Object.assign(held, { id, one: undefined, sent: undefined, again: undefined });
-  if (id === undefined) return;
+  Object.assign(held, { id, one: undefined, waiting: undefined, sent: undefined, again: undefined });
+  if (id === undefined) return undefined;
   // What is written stays with the token that it is of, and is dropped with it.
-  load(held, "one", () => found(id));
+  return load(held, "one", () => found(id));
 }
 
 /** What is written and would be lost. */
 export function unkeptEdit() {
-  const { one, sent } = held;
+  const { one, waiting, sent } = held;
   // Of a token that could not be saved as it is, nothing is written either.
   const changes = (token, draft) => {
     const errors = {};
     return { patch: patchOf(token, draft, errors), errors };
   };
-  const { token, draft } = one?.value ?? {};
+  const { token, draft } = one?.value ?? waiting ?? {};
   const isWritten = token && !same(changes(token, draft), changes(token, draftOf(token)));
   return unsent(sent, isWritten, () => beginEdit(undefined));
 }
 
 async function found(id) {
   const token = await findToken(id);
-  return { token, draft: draftOf(token) };
+  const { waiting } = held;
+  if (!waiting || waiting.token.id !== id) return { token, draft: draftOf(token) };
+  held.waiting = undefined;
+  // Of its data is shown what this key sees.
+  const { data, concealed } = token;
+  const isOld = waiting.isOld || waiting.token.modified_at !== token.modified_at;
+  return { token: { ...waiting.token, data, concealed }, draft: waiting.draft, isOld };
 }
 
 /** Reads the token anew. What is written stays with the token that it was written to: what differs from that one is sent. */
@@ -143,37 +152,65 @@ function updatingKeys(token, patch) {
 async function changed(key, id, patch) {
   const own = { key, bytes: JSON.stringify(patch), type: "application/merge-patch+json" };
   const token = await ask("token:update", "PATCH", `/tokens/${segment(id)}`, own);
-  // By the rules of now: what they were may not say whether what came back is plaintext.
   await readRights();
-  const isKnown = key.unread === undefined && session.keys.includes(key);
-  return { token: isKnown ? conceal(key, "token:update", token) : withoutData(token), wroteData: "data" in patch };
+  return { token: concealed(key, "token:update", token), wroteData: "data" in patch };
 }
 
-function withoutData(token) {
+/** By the rules of now, once they are read: what they were may not say whether what came back is plaintext. */
+function concealed(key, permission, token) {
+  if (key.unread === undefined && session.keys.includes(key)) return conceal(key, permission, token);
   delete token.data;
   return { ...token, concealed: true };
 }
 
+/** The members that a patch writes, as they are shown where others have changed them. What others made of data is not seen. */
+function membersOf(patch) {
+  const member = (place) => {
+    const [name, ...rest] = place;
+    const title = MEMBERS.find(([own]) => own === name)[1];
+    const of = (token) => valueAt(token, reached(token, place)) ?? undefined;
+    const own = { place, title: rest.length > 0 ? html`${title} <code>${rest.join(".")}</code>` : title, of };
+    if (name !== "expires_at") return own;
+    // One time may be written in several ways.
+    return { ...own, of: ({ expires_at: at }) => (at ? new Date(at).toISOString() : undefined), text: (at) => time(at) };
+  };
+  return placesOf(patch).filter(([name]) => name !== "data").map(member);
+}
+
+/** How far a place is there: a mask of members may be an expression by now, in place of them all. */
+function reached(token, place) {
+  // Where there is no metadata, there is none of this key.
+  if (place[0] === "metadata") return place;
+  const length = 1 + place.findIndex((_, index) => !isObject(valueAt(token, place.slice(0, index + 1))));
+  return length === 0 ? place : place.slice(0, length);
+}
+
 async function submit() {
-  const { token: before, draft } = held.one.value;
+  const { token: seen, draft } = held.one.value;
+  // What the change is told by, and who read it: others may have changed what it does not write.
+  let before;
+  let reader;
   const work = async () => {
     const errors = {};
-    const patch = patchOf(before, draft, errors);
+    const patch = patchOf(seen, draft, errors);
     if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
     if (Object.keys(patch).length === 0) throw notSent("Nothing is different from what the token is.");
-    const write = () => withAnyOf(updatingKeys(before, patch), (key) => changed(key, before.id, patch));
-    // A list is written whole: what others made of it meanwhile would be gone.
-    const members = LISTS.filter(({ name }) => patch[name] !== undefined);
-    if (members.length === 0) return write();
-    return overwrite({ seen: before, read: () => findToken(before.id), members, yours: (after) => ({ ...after, ...patch }), write });
+    const write = () => withAnyOf(updatingKeys(before, patch), (key) => changed(key, seen.id, patch));
+    const find = async (key) => {
+      before = await findAs(key, seen.id);
+      reader = key;
+      return before;
+    };
+    const read = () => withAnyKey("token:read", find);
+    return overwrite({ seen, read, members: membersOf(patch), yours: (after) => patched(after, patch), write });
   };
   const leads = ({ token }) => `#/tokens/of/${segment(token.id)}`;
   const done = (after) => {
-    announce(after.token.id, news(before, after));
+    announce(after.token.id, news(concealed(reader, "token:read", before), after));
     tell("Token changed", { leads: true });
     location.hash = leads(after);
   };
-  await save(held, `The token ${before.id}`, work, { done, leads });
+  await save(held, `The token ${seen.id}`, work, { done, leads, anew: () => beginEdit(seen.id) });
 }
 
 /** What is different now, in a table. */
@@ -205,15 +242,23 @@ function codeOf(value) {
 export function editToken() {
   return html`<p class="back"><a href="#/tokens/of/${segment(held.id ?? "")}">Back to the token</a></p>
     <h1 tabindex="-1">Change token <code>${marked(held.id)}</code></h1>
-    ${shown(held.one, fields)}`;
+    ${shown(held.one, fields)} ${held.waiting && held.one?.problem ? kept() : nothing}`;
+}
+
+/** Said where a key that read the token has ended, and no other one reads it. */
+function kept() {
+  return html`<p><strong>What you wrote is kept in this tab</strong>, and is there again once a key reads this token.
+    <a href="#/keys">Add a key</a> that does.</p>`;
 }
 
 function fields({ token, draft, isOld }) {
   if (!keyAt("token:update", token.containers ?? ["/"])) return lacking("token:update");
   const take = () => beginEdit(token.id);
-  // What is written stays, and is what differs from the lists that are there now.
-  const over = ({ containers, search_indexes }) => {
-    Object.assign(held.one.value, { token: { ...token, containers, search_indexes }, isOld: false });
+  // What is written stays, and is what differs from what is there now in its place.
+  const over = (after, found) => {
+    const ends = found.map(({ place }) => reached(after, place));
+    const seen = ends.reduce((made, place) => withAt(made, place, valueAt(after, place)), token);
+    Object.assign(held.one.value, { token: seen, isOld: false });
     return submit();
   };
   return html`${problemBox(held.again?.problem, nothing, held.again?.again)} ${isOld ? others(token) : nothing}

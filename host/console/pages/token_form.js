@@ -4,8 +4,9 @@ import { ask, keysAt, keysFor, may, segment, withAnyOf } from "../api.js";
 import { areaField, checkbox, form, heldWhile, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { copyable, lacking, missing, problemBox } from "../parts.js";
-import { save, unsent } from "../saving.js";
+import { formProblem } from "../new_key.js";
+import { copyable, lacking, missing } from "../parts.js";
+import { save, stillSent, unsent } from "../saving.js";
 import { holder, redraw, tell } from "../state.js";
 import { knownTypes, types } from "./token_types.js";
 
@@ -21,7 +22,7 @@ const EXAMPLES = {
 };
 
 const fresh = () => ({ type: "token", data: "", json: false, id: "", containers: "", metadata: "", indexes: "", mask: "", expires_at: "", deduplicate: false });
-const held = holder(fresh);
+const held = holder(fresh, { keeps: () => ({ ...held, made: undefined, sent: stillSent(held.sent) }) });
 
 /** Whether the data is JSON rather than the text itself. */
 function isJson() {
@@ -82,7 +83,7 @@ async function submit() {
     // The id is above the form, which may be longer than the screen.
     queueMicrotask(() => document.getElementById("made")?.focus());
   };
-  await save(held, "The new token", work, { done, leads: ({ id }) => `#/tokens/of/${segment(id)}` });
+  await save(held, "The new token", work, { done, leads: ({ id }) => `#/tokens/of/${segment(id)}`, anew: leaveForm });
 }
 
 export function createToken() {
@@ -95,7 +96,7 @@ export function createToken() {
       ${form(
         submit,
         html`${heldWhile(held.sent, fields(names))}
-          ${problemBox(held.sent?.problem)} ${missing(types(), "Types of tokens")}
+          ${formProblem(held.sent?.problem)} ${missing(types(), "Types of tokens")}
           ${submitButton("Create", held.sent, names.length > 0)}`,
         "New token",
       )}

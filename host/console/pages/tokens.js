@@ -10,14 +10,15 @@ import { readRights } from "../rights.js";
 import { QUERY_FAULT, searchBox } from "../search_box.js";
 import { holder, loadPage, tell, viewOf } from "../state.js";
 import { closeToken, conceal, metadata, openToken, refreshToken, viewToken } from "./token.js";
-import { beginEdit, editToken, refreshEdit, unkeptEdit } from "./token_edit.js";
+import { beginEdit, editToken, openEdit, refreshEdit, unkeptEdit } from "./token_edit.js";
 import { createToken, leaveForm, unkeptForm } from "./token_form.js";
 import { knownTypes, readTypes } from "./token_types.js";
 
 export const title = "Tokens";
 
 /** `asked` is what was searched for; the form holds what is written, which may be another query already. */
-const held = holder(() => ({ query: "", size: "20", asked: "", page: 1, view: "list", searches: new Map() }));
+const begun = () => ({ query: "", size: "20", asked: "", page: 1, view: "list", searches: new Map() });
+const held = holder(begun, { keeps: ({ view }) => (["new", "edit"].includes(view) ? { view } : {}) });
 /** Of the last search. Numbers that a reload or another key left in the history lead nowhere: none is given twice. */
 let lastNumber = 0;
 /** What stands for the last list that was asked for, while the page is open. */
@@ -35,7 +36,7 @@ export function open([what, id]) {
   }
   // What the token's page forgets with a key that has ended, this one forgets as well.
   if (held.view === "of") openToken(id, () => open([what, id]));
-  if (held.view === "edit") beginEdit(id);
+  if (held.view === "edit") openEdit(id);
 }
 
 /** What is written and not asked for stays. */

@@ -5,7 +5,8 @@ import { areaField, checkbox, form, jsonOf, notSent, selectField, submitButton, 
 import { brief, marked, measured, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
-import { facts, lacking, long, problemBox } from "../parts.js";
+import { formProblem } from "../new_key.js";
+import { facts, lacking, long } from "../parts.js";
 import { holder, load, now, redraw, tell } from "../state.js";
 import { outcome, queuedJob, remember, rememberWaited } from "./invocations.js";
 
@@ -14,7 +15,9 @@ const RECORD_TRIES = 5;
 const RECORD_WAIT_MS = 200;
 
 const fresh = (args) => ({ args, later: false, callback: "", timeout: "" });
-const held = holder(() => ({}));
+const held = holder(() => ({}), {
+  keeps: ({ id, begun, args, later, callback, timeout }) => (unkeptTrial() ? { id, begun, args, later, callback, timeout } : {}),
+});
 
 /** Begins with a reactor; with its formula, the arguments begin as it declares them. */
 export function beginTrying(id, formula) {
@@ -158,7 +161,7 @@ export function tryReactor() {
           ${chooseRunner()} ${submitButton("Run", held.ran)}`,
         "Run the reactor",
       )}
-      ${problemBox(held.ran?.problem)}
+      ${formProblem(held.ran?.problem)}
     </section>
     ${held.ran?.value && !held.ran.loading ? result(held.ran.value) : nothing}`;
 }
@@ -181,7 +184,7 @@ function result({ value, problem, as, took, isRefused, isUnknown, isRepeated: ag
   }
   return html`<section class="card" id="result" aria-label="Result" tabindex="-1">
     <h2>Result</h2>
-    ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${long(pretty(value))}</pre>`}
+    ${problem ? formProblem(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${long(pretty(value))}</pre>`}
     ${by}
     ${again ? html`<p class="small">It ran when it was asked for first, and not again: this is the answer that was lost. <a href="#/invocations/${held.id}">Its record</a> is among its runs.</p>`
       : isRefused ? html`<p class="small">It was refused before the formula began: there is no record of it.</p>`
