@@ -84,6 +84,19 @@ async fn what_the_host_does_for_a_formula_ends_slices_and_runs_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_handed_over_at_once_is_bounded() {
+    let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({"limits": {"memory_mb": 64}})).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let path = format!("/reactors/{reactor}/react");
+    let log = async |bytes: u32| server.private.post(&path, json!({"args": {"log": bytes}})).await;
+    // Twice as much as the largest answer, and some less or more.
+    log(8_300_000).await.expect(200);
+    let problem = log(8_400_000).await.expect(500);
+    assert!(problem["detail"].as_str().unwrap().contains("is too large"), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tables_do_not_grow_without_bound() {
     let (server, _) = server().await;
     let formula = guests::formula(&server, "tables", json!({})).await;

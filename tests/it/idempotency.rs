@@ -380,6 +380,32 @@ async fn the_answer_of_a_run_is_not_repeated_to_who_may_run_none_any_more() {
     assert!(is_replay(&run().await));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn two_sessions_of_one_application_have_their_own_keys() {
+    let server = TestServer::start().await;
+    let opener = server.application("public", &["token:create"], json!([])).await;
+    let session = async || {
+        let opened = opener.post("/sessions", json!({})).await.expect(201);
+        let grant = json!({"nonce": opened["nonce"], "permissions": ["token:create"]});
+        server.private.post("/sessions/authorize", grant).await.expect(200);
+        server.client(opened["session_key"].as_str().unwrap())
+    };
+    let sessions = [(session().await, "a"), (session().await, "b")];
+    let mut made = Vec::new();
+    for (client, data) in &sessions {
+        let first = send(client, "k", Method::POST, "/tokens", token(data)).await;
+        made.push(first.expect(201)["id"].clone());
+        assert!(!is_replay(&first), "{data}");
+    }
+    assert_ne!(made[0], made[1]);
+    for ((client, data), id) in sessions.iter().zip(made) {
+        let again = send(client, "k", Method::POST, "/tokens", token(data)).await;
+        assert_eq!(again.expect(201)["id"], id);
+        assert!(is_replay(&again), "{data}");
+    }
+    assert_eq!(server.private.list("").await.len(), 2);
+}
+
 /// Who asks for nothing that there is is told so, whatever stands in its header.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_changes_nothing_where_nothing_is_carried_out() {

@@ -19,10 +19,15 @@ fn serve(folder: &Path) -> Process {
 }
 
 fn serve_with(folder: &Path, options: &[&str]) -> Process {
+    let open = ["--allow-private-networks", "--allow-http-callbacks"];
+    serve_as(folder, &[&open[..], options].concat())
+}
+
+/// A server of these options, which may reach nothing of this machine without one.
+fn serve_as(folder: &Path, options: &[&str]) -> Process {
     let mut serve = command();
     serve.arg("serve").args(options);
     serve.args(["--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "error"]);
-    serve.args(["--allow-private-networks", "--allow-http-callbacks"]);
     serve.arg("--data-dir").arg(folder);
     serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
     Process::start(serve)
@@ -196,6 +201,31 @@ async fn killed_before_it_was_told_it_is_told_after_the_restart() {
     let hooks = receiver.wait(2).await;
     assert_eq!(hooks[0].header("webhook-id"), hooks[1].header("webhook-id"));
     assert_eq!(hooks[0].bytes, hooks[1].bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_queued_over_http_is_not_told_once_that_is_forbidden() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let client = site.client(&process);
+    let receiver = Receiver::with(|number| match number {
+        0 => Action::After(Duration::from_secs(30)),
+        _ => Action::Answer(200),
+    })
+    .await;
+    let args = json!({"behaviour": "echo"});
+    let place = site.queue(&client, &args, &receiver.url()).await.unwrap();
+    receiver.wait(1).await;
+    process.kill();
+    let process = serve_as(folder.path(), &["--allow-private-networks"]);
+    let tried = |result: &Value| result["delivery"]["attempts"].as_u64() >= Some(1);
+    let result = wait_for(&site.client(&process), &place, tried).await;
+    let delivery = &result["delivery"];
+    assert_eq!(delivery["status"], "pending", "{delivery}");
+    assert_eq!(delivery["last_error"], "denied: the address must begin with https://");
+    assert_eq!(receiver.seen().len(), 1);
+    assert_eq!(process.terminate(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

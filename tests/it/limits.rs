@@ -191,6 +191,28 @@ async fn requests_without_a_valid_key_are_counted_by_address() {
     wrong.get("/tokens").await.expect(401);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_past_its_rate_waits_and_others_of_its_opener_do_not() {
+    let server =
+        limited(RateLimits { write: "1:3".parse().unwrap(), ..RateLimits::default() }).await;
+    let opener = server.application("public", &["token:create"], json!([])).await;
+    let session = async || {
+        let opened = opener.post("/sessions", json!({})).await.expect(201);
+        let grant = json!({"nonce": opened["nonce"], "permissions": ["token:create"]});
+        server.private.post("/sessions/authorize", grant).await.expect(200);
+        server.client(opened["session_key"].as_str().unwrap())
+    };
+    let (one, other) = (session().await, session().await);
+    // To open them and to grant them something counted too, of others.
+    server.clock.advance_ms(3_000);
+    for _ in 0..3 {
+        one.post("/tokens", token()).await.expect(201);
+    }
+    refused(&one.post("/tokens", token()).await, "`write`");
+    other.post("/tokens", token()).await.expect(201);
+    opener.post("/sessions", json!({})).await.expect(201);
+}
+
 /// Whether one of several requests in a row is past a limit of one a second.
 async fn is_limited(client: &Client, path: &str) -> bool {
     for _ in 0..10 {

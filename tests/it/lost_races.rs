@@ -12,10 +12,11 @@ use tempfile::TempDir;
 use tokamak::store::{Batch, Kind, StoreError};
 
 use crate::support::gate::{Gate, Held};
-use crate::support::operator::{APPLICATION, REACTOR, TOKEN};
+use crate::support::operator::{ANSWER, APPLICATION, REACTOR, SESSION, SIGNING_SECRETS, TOKEN};
+use crate::support::receiver::Receiver;
 use crate::support::server::{Setup, open_store};
 use crate::support::wrapped::Wrapped;
-use crate::support::{Answer, Client, TestServer};
+use crate::support::{Answer, Client, TestServer, guests};
 
 /// A formula that ships with the product: nobody changes it.
 const FORMULA: &str = "6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
@@ -103,9 +104,13 @@ async fn arrival(held: &mut Held, request: &mut Pin<&mut impl Future<Output = An
 
 impl World {
     async fn start() -> Self {
+        Self::start_with(Setup::default()).await
+    }
+
+    async fn start_with(setup: Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Wrapped::<Gate>::new(open_store(&folder.path().join("store")).await);
-        let setup = Setup { store: Some(Arc::clone(&store) as _), ..Setup::default() };
+        let setup = Setup { store: Some(Arc::clone(&store) as _), ..setup };
         Self { server: TestServer::start_with(setup).await, store, _folder: folder }
     }
 
@@ -442,4 +447,120 @@ async fn a_key_whose_first_request_failed_is_free() {
         request.await.expect(503);
         operation.assert_free(&key).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_looked_before_the_answer_was_kept_repeats_it() {
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    let post = create(&client, json!({"type": "token", "data": "one"}));
+    let mut first = pin!(post.send("k"));
+    let mut held = world.store.hook.hold_next(TOKEN);
+    arrival(&mut held, &mut first).await;
+    // It finds no answer, and is told so when there is one.
+    let mut look = world.store.hook.hold_next_look(ANSWER);
+    let mut second = pin!(post.send("k"));
+    tokio::select! {
+        () = look.arrived() => {}
+        answer = second.as_mut() => panic!("answered before: {} {}", answer.status, answer.text()),
+    }
+    held.let_go();
+    let first = first.await;
+    look.let_go();
+    let second = second.await;
+    assert!(!is_replay(&first) && is_replay(&second), "{}", second.text());
+    assert_eq!(second.expect(201), first.expect(201));
+    assert_eq!(client.list("").await, [text(&first.json(), "id")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_grants_by_one_nonce_one_counts() {
+    let world = World::start().await;
+    let grantor = &world.server.private;
+    let public = world.server.application("public", &["token:create"], json!([])).await;
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let grant = |permission: &str| json!({"nonce": opened["nonce"], "permissions": [permission]});
+    let late = Operation {
+        client: grantor.clone(),
+        method: Method::POST,
+        path: "/sessions/authorize".to_owned(),
+        body: grant("token:create"),
+        kind: SESSION,
+    };
+    let rival = async |_: usize, _: &Batch| {
+        grantor.post("/sessions/authorize", grant("token:read")).await.expect(200);
+        None
+    };
+    let refused = world.lose(&late, "k", 1, rival).await;
+    assert_eq!(refused.faults(), ["nonce"]);
+    let session = world.server.client(&text(&opened, "session_key"));
+    session.get("/tokens").await.expect(200);
+    session.post("/tokens", json!({"type": "token", "data": "x"})).await.expect(403);
+}
+
+/// The secrets that an answer shows.
+fn secrets(shown: &Value) -> Vec<String> {
+    shown.as_array().unwrap().iter().map(|secret| text(secret, "secret")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_rotations_at_once_leave_both_secrets() {
+    const SECRETS: &str = "/webhooks/signing-secrets";
+    let world = World::start().await;
+    let management = &world.server.management;
+    let original = secrets(&management.get(SECRETS).await.expect(200));
+    let rotate = Operation {
+        client: management.clone(),
+        method: Method::POST,
+        path: format!("{SECRETS}/rotate"),
+        body: json!({}),
+        kind: SIGNING_SECRETS,
+    };
+    let mut first = pin!(rotate.send("first"));
+    let mut held = world.store.hook.hold_next(rotate.kind);
+    arrival(&mut held, &mut first).await;
+    let second = secrets(&rotate.send("second").await.expect(200));
+    held.let_go();
+    let first = secrets(&first.await.expect(200));
+    assert_eq!((first.len(), &first[1..]), (3, &second[..]));
+    assert_eq!(second[1..], original);
+    assert_eq!(secrets(&management.get(SECRETS).await.expect(200)), first);
+}
+
+/// A run that was accepted opens its tokens once more to begin.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_caller_is_changed_while_it_opens_its_tokens_does_not_begin() {
+    let world = World::start_with(Setup::open()).await;
+    let (server, store) = (&world.server, &world.store);
+    let reactor = guests::echo_reactor(server).await;
+    let receiver = Receiver::start().await;
+    let with =
+        |permissions: &[&str]| json!({"name": "a", "type": "private", "permissions": permissions});
+    let body = with(&["token:use", "token:create"]);
+    let made = server.management.post("/applications", body).await.expect(201);
+    let client = server.client(&text(&made, "key"));
+    let token = client.token("token", json!("kept")).await;
+    let args = json!({"behaviour": "echo", "a": format!("{{{{ {token} }}}}")});
+    let (path, body) = (
+        format!("/reactors/{reactor}/react"),
+        json!({"args": args, "callback_url": receiver.url()}),
+    );
+    let mut asked = pin!(client.post(&path, body));
+    let mut accepted = store.hook.hold_next_look(TOKEN);
+    tokio::select! {
+        () = accepted.arrived() => {}
+        answer = asked.as_mut() => panic!("answered before: {}", answer.text()),
+    }
+    let mut begun = store.hook.hold_next_look(TOKEN);
+    accepted.let_go();
+    let accepted = asked.await;
+    accepted.expect(202);
+    begun.arrived().await;
+    let path = format!("/applications/{}", text(&made, "id"));
+    server.management.put(&path, with(&["token:create"])).await.expect(200);
+    begun.let_go();
+    // It tells of its end.
+    let ended = receiver.wait(1).await[0].json();
+    let ended = &ended["data"];
+    assert_eq!(ended["error"]["status"], 403, "{ended}");
 }

@@ -1,12 +1,18 @@
 //! What came of a run belongs to those who may use its tokens where these lie now: moving one takes it away from some callers
 //! and gives it to others (interface §4.5, §5; decisions §2, §7).
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
+use axum::routing::get;
 use serde_json::{Value, json};
 use tokamak::clock::Clock as _;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::support::receiver::Receiver;
+use crate::support::scripts::reactor;
 use crate::support::server::Setup;
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -23,6 +29,7 @@ struct World {
 }
 
 const SECRET: &str = "moved-plaintext";
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 impl World {
     async fn start() -> Self {
@@ -55,15 +62,20 @@ impl World {
         let args = json!({"behaviour": "echo", "seen": format!("{{{{ {id} }}}}")});
         let body = json!({"args": args, "callback_url": self.receiver.url()});
         let path = format!("/reactors/{}/react", self.reactor);
-        let queued = self.owner.post(&path, body).await;
-        queued.expect(202);
-        let place = queued.headers["location"].to_str().unwrap().to_owned();
+        let place = self.queue(&path, body).await;
         let began = Instant::now();
         while self.owner.get(&place).await.expect(200)["status"] != "completed" {
             assert!(began.elapsed() < Duration::from_mins(1), "{place}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         place
+    }
+
+    /// Asks for a run, and gives where its result will be.
+    async fn queue(&self, path: &str, body: Value) -> String {
+        let queued = self.owner.post(path, body).await;
+        queued.expect(202);
+        queued.headers["location"].to_str().unwrap().to_owned()
     }
 
     /// Which of the two may look at a result, and have it sent again; and that the others learn nothing.
@@ -140,6 +152,55 @@ async fn the_result_of_a_token_that_is_gone_stays_where_that_lay_last() {
     let shown = world.owner.patch("/tokens/gives-way", patch).await.expect(200);
     assert_eq!(shown["id"], "stays");
     world.owner.get("/tokens/gives-way").await.expect(404);
+    assert_eq!(world.may(&place).await, (false, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_token_lay_last_is_known_as_long_as_a_result() {
+    let world = World::start().await;
+    world.make("goes", json!(["/from/"]), SECRET).await;
+    let place = world.run("goes").await;
+    world.put_into("goes", json!(["/to/"])).await;
+    world.owner.delete("/tokens/goes").await.expect(204);
+    world.server.clock.advance_ms(7 * DAY_MS - 60_000);
+    world.server.vault.sweep().await.unwrap();
+    assert_eq!(world.may(&place).await, (false, true));
+}
+
+/// A result is kept from its end on.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_token_lay_last_is_known_after_a_run_that_ended_long_after_it_was_gone() {
+    let world = World::start().await;
+    world.make("goes", json!(["/from/"]), SECRET).await;
+    let [begun, gone] = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+    let meet = {
+        let (begun, gone) = (Arc::clone(&begun), Arc::clone(&gone));
+        async move || {
+            begun.notify_one();
+            gone.notified().await;
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let routes = Router::new().route("/", get(meet));
+    tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
+    let code = "module.exports = async ({ args }) => {
+        await fetch(args.url);
+        return { raw: args.seen };
+    };";
+    let path = reactor(&world.server, code, json!({"allowed_hosts": [address]}), json!({})).await;
+    let args = json!({"url": format!("http://{address}/"), "seen": "{{ goes }}"});
+    let body = json!({"args": args, "callback_url": world.receiver.url(), "timeout_ms": 60_000});
+    let place = world.queue(&path, body).await;
+    begun.notified().await;
+    world.put_into("goes", json!(["/to/"])).await;
+    world.owner.delete("/tokens/goes").await.expect(204);
+    world.server.clock.advance_ms(6 * DAY_MS);
+    gone.notify_one();
+    // It has ended when it is told.
+    world.receiver.wait(1).await;
+    world.server.clock.advance_ms(6 * DAY_MS);
+    world.server.vault.sweep().await.unwrap();
     assert_eq!(world.may(&place).await, (false, true));
 }
 

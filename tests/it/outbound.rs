@@ -1,12 +1,18 @@
 //! Requests of formulas to other hosts (decisions §6), by a formula that is built without the SDK.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::ConnectInfo;
+use http::Method;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::support::binary::eventually;
 use crate::support::server::Setup;
 use crate::support::upstream::Upstream;
 use crate::support::{Answer, TestServer, guests};
@@ -351,4 +357,36 @@ async fn a_certificate_that_nobody_vouches_for() {
     assert_eq!(seen["error"], "unreachable", "{seen}");
     assert!(seen["reason"].as_str().unwrap().contains("not trusted"), "{seen}");
     assert!(read.join().unwrap().is_empty(), "nothing was sent");
+}
+
+/// What the one leaves on a connection, at a host that reads messages otherwise than they are meant, is not the other's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_formula_shares_no_connection_with_what_tells_of_results() {
+    let seen: Arc<Mutex<Vec<(Method, SocketAddr)>>> = Arc::default();
+    let note = {
+        let seen = Arc::clone(&seen);
+        async move |ConnectInfo(from): ConnectInfo<SocketAddr>, method: Method, _: Bytes| {
+            seen.lock().push((method, from));
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let routes = Router::new().fallback(note);
+    let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
+    let world = World::with(Setup::open(), Upstream::start().await, json!([address])).await;
+    let url = format!("http://{address}/");
+    // Each comes at once after the one before, so that its connection is there to be taken.
+    for run in 1..=3 {
+        let body = json!({ "args": { "url": url }, "callback_url": url });
+        world.server.private.post(&world.path, body).await.expect(202);
+        eventually("webhook", || (seen.lock().len() >= 2 * run).then_some(())).await;
+    }
+    let seen = seen.lock();
+    let by = |method: &Method| -> Vec<SocketAddr> {
+        seen.iter().filter(|(one, _)| one == method).map(|(_, from)| *from).collect()
+    };
+    let (fetched, told) = (by(&Method::GET), by(&Method::POST));
+    assert_eq!((fetched.len(), told.len()), (3, 3));
+    assert!(fetched.iter().all(|from| !told.contains(from)), "{fetched:?} {told:?}");
 }

@@ -97,6 +97,45 @@ async fn the_answer_of_a_run_is_not_repeated_to_who_may_not_use_its_tokens_so_an
     assert_eq!(denied.count(), 3, "{page}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_redelivery_is_not_for_who_may_not_use_its_tokens_so_any_more() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let card = server.private.token("card_number", json!(CARD)).await;
+    let body = json!({"name": "a", "type": "private", "rules": rules("/pci/", "reveal")});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let client = server.client(made["key"].as_str().unwrap());
+    let application = format!("/applications/{}", made["id"].as_str().unwrap());
+    let receiver = Receiver::start().await;
+    let args = json!({"behaviour": "respond", "raw": format!("{{{{ {card} }}}}")});
+    let body = json!({"args": args, "callback_url": receiver.url()});
+    let queued = client.post(&format!("/reactors/{reactor}/react"), body).await;
+    queued.expect(202);
+    let place = format!("{}/redeliver", queued.headers["location"].to_str().unwrap());
+    // It has ended when it is told.
+    receiver.wait(1).await;
+    let redeliver = async || {
+        let request = client.request(Method::POST, &place).json(&json!({}));
+        client.send(request.header("SVC-IDEMPOTENCY-KEY", "k")).await
+    };
+    let first = redeliver().await.expect(202);
+    assert_eq!(first["response"]["raw"], CARD);
+    for (now, status, told) in [
+        (rules("/pci/", "mask"), 403, "lets a formula see less of a token"),
+        (rules("/zzz/", "reveal"), 403, "No rule of the application grants"),
+        (rules("/pci/", "reveal"), 202, CARD),
+    ] {
+        let body = json!({"name": "a", "permissions": ["token:read"], "rules": now});
+        server.management.put(&application, body).await.expect(200);
+        let again = redeliver().await;
+        assert_eq!(again.status, status, "{now}: {}", again.text());
+        assert_eq!(again.text().contains(CARD), status == 202, "{now}");
+        assert!(again.text().contains(told), "{now}: {}", again.text());
+        let is_replay = again.headers.contains_key("svc-idempotent-replay");
+        assert!(is_replay == (status == 202) && (!is_replay || again.json() == first), "{now}");
+    }
+}
+
 /// Each of ten members fails for another digit: named, they would tell it, and a few requests the whole number.
 #[tokio::test(flavor = "multi_thread")]
 async fn which_filter_fails_for_what_a_token_holds_is_told_to_those_who_may_read_it() {

@@ -158,6 +158,30 @@ async fn a_rotated_secret_signs_to_the_last_moment_of_its_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_second_rotation_gives_the_oldest_secret_no_more_time() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let receiver = Receiver::start().await;
+    // A day behind, as above.
+    let now_ms = u64::try_from(Utc::now().timestamp_millis()).unwrap();
+    server.clock.advance_ms(now_ms - START_MS - 24 * HOUR_MS);
+    let oldest = secrets(&server).await.remove(0);
+    let rotate =
+        async || server.management.post("/webhooks/signing-secrets/rotate", json!({})).await;
+    let ends = rotate().await.expect(200)[1]["expires_at"].clone();
+    server.clock.advance_ms(12 * HOUR_MS);
+    let rotated = rotate().await;
+    let three = texts(&rotated);
+    assert_eq!((three.len(), &three[2], &rotated.json()[2]["expires_at"]), (3, &oldest, &ends));
+    server.clock.advance_ms(12 * HOUR_MS);
+    assert_eq!(secrets(&server).await, three[..2]);
+    queue(&server, &reactor, &receiver.url()).await;
+    let hook = &receiver.wait(1).await[0];
+    assert_signed(hook, &three[..2]);
+    assert!(hook.verify(&oldest).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_rotation_shows_no_secret() {
     let (server, _) = server().await;
     let rotate = async || {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::{Foundation, Vault};
 use crate::clock::ManualClock;
@@ -60,13 +61,37 @@ pub(super) struct Failing {
     pub damaged: Mutex<Option<Kind>>,
     /// No writes are taken, and none is tried.
     pub is_full: Mutex<bool>,
+    look: Mutex<Option<Look>>,
+}
+
+/// A look by a unique value, which is told once what it found may be given.
+struct Look {
+    found: oneshot::Sender<()>,
+    goes: oneshot::Receiver<()>,
+}
+
+/// The next look by a unique value, as it is held back. When this is dropped, it goes on.
+pub(super) struct HeldLook {
+    /// Told when it has found what is there.
+    pub found: oneshot::Receiver<()>,
+    /// Lets it go on with that.
+    pub go: oneshot::Sender<()>,
 }
 
 impl Failing {
     /// One on a folder, that does not fail yet.
     pub fn on(folder: &Path) -> Arc<Self> {
         let store = SledStore::open(folder, 1 << 20).unwrap();
-        Arc::new(Self { store, damaged: Mutex::new(None), is_full: Mutex::new(false) })
+        let (damaged, is_full, look) = (Mutex::new(None), Mutex::new(false), Mutex::new(None));
+        Arc::new(Self { store, damaged, is_full, look })
+    }
+
+    /// Holds back what the next look by a unique value finds.
+    pub fn hold_next_look(&self) -> HeldLook {
+        let (tells, found) = oneshot::channel();
+        let (go, goes) = oneshot::channel();
+        *self.look.lock() = Some(Look { found: tells, goes });
+        HeldLook { found, go }
     }
 }
 
@@ -86,7 +111,15 @@ impl Store for Failing {
     }
 
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
-        self.store.find_unique(kind, unique)
+        let read = self.store.find_unique(kind, unique);
+        let Some(Look { found, goes }) = self.look.lock().take() else { return read };
+        Box::pin(async move {
+            let record = read.await;
+            // Nobody waits any more when the test has failed.
+            let _ = found.send(());
+            let _ = goes.await;
+            record
+        })
     }
 
     fn page_at_most<'a>(

@@ -18,6 +18,9 @@ pub const TENANT_KEYS: Kind = Kind(2);
 pub const APPLICATION: Kind = Kind(3);
 pub const TOKEN: Kind = Kind(4);
 pub const REACTOR: Kind = Kind(7);
+pub const SESSION: Kind = Kind(10);
+pub const ANSWER: Kind = Kind(11);
+pub const SIGNING_SECRETS: Kind = Kind(14);
 /// The tenant of what belongs to no tenant.
 pub const NOBODY: TenantId = TenantId(Uuid::nil());
 

@@ -1,4 +1,5 @@
-//! A store that asks before it writes, and tells what it finds: a hook decides what is written, and when.
+//! A store that asks before it writes, and tells what it finds: a hook decides what is written, and when; and when what was
+//! found is told.
 //!
 //! To have a store behave in another way: a type with a [`Hook`].
 
@@ -22,6 +23,12 @@ use tokamak::store::{
 pub trait Hook: Send + Sync + 'static {
     /// Told which records a page found. If it waits for something, they are read anew after that.
     fn found(&self, _kind: Kind, _slice: &Slice) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
+    /// Told that records of a kind were looked for by their ids. If it waits for something, what was found then is given
+    /// after that.
+    fn looked(&self, _kind: Kind) -> Option<BoxFuture<'static, ()>> {
         None
     }
 
@@ -81,7 +88,14 @@ impl<H: Hook> Store for Wrapped<H> {
         ids: &'a [&'a str],
         bytes_max: usize,
     ) -> StoreFuture<'a, Result<Vec<Option<Record>>, usize>> {
-        self.store.find_at_most(kind, tenant, ids, bytes_max)
+        async move {
+            let found = self.store.find_at_most(kind, tenant, ids, bytes_max).await;
+            if let Some(others) = self.hook.looked(kind) {
+                others.await;
+            }
+            found
+        }
+        .boxed()
     }
 
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {

@@ -89,6 +89,66 @@ fn strangers_are_told_apart_by_their_networks() {
     assert_eq!(through("192.0.2.1"), 1);
 }
 
+/// Every operation that takes a key, behind the class that it is counted in; in the order of these texts.
+const COUNTED: &[&str] = &[
+    "invoke POST /reactors/{id}/react",
+    "invoke POST /reactors/{id}/results/{invocation_id}/redeliver",
+    "manage DELETE /applications/{id}",
+    "manage DELETE /reactor-formulas/{id}",
+    "manage DELETE /reactors/{id}",
+    "manage GET /applications",
+    "manage GET /applications/{id}",
+    "manage GET /logs",
+    "manage GET /logs/entity-types",
+    "manage GET /reactor-formulas",
+    "manage GET /reactor-formulas/{id}",
+    "manage GET /reactor-formulas/{id}/component",
+    "manage GET /reactors",
+    "manage GET /reactors/{id}",
+    "manage GET /reactors/{id}/invocations",
+    "manage GET /tenants/self",
+    "manage GET /webhooks/signing-secrets",
+    "manage POST /applications",
+    "manage POST /applications/{id}/regenerate",
+    "manage POST /reactor-formulas",
+    "manage POST /reactors",
+    "manage POST /webhooks/signing-secrets/rotate",
+    "manage PUT /applications/{id}",
+    "manage PUT /reactor-formulas/{id}",
+    "manage PUT /reactor-formulas/{id}/component",
+    "manage PUT /reactors/{id}",
+    "manage PUT /tenants/self",
+    "read GET /applications/key",
+    "read GET /permissions",
+    "read GET /reactors/{id}/results/{invocation_id}",
+    "read GET /tokens/{id}",
+    "read POST /detokenize",
+    "search GET /tokens",
+    "search POST /tokens/search",
+    "write DELETE /tokens/{id}",
+    "write PATCH /tokens/{id}",
+    "write POST /sessions",
+    "write POST /sessions/authorize",
+    "write POST /tokenize",
+    "write POST /tokens",
+];
+
+#[test]
+fn operations_count_in_the_class_they_are_of() {
+    let description = serde_json::to_value(crate::http::description()).unwrap();
+    let mut counted = Vec::new();
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys() {
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            if let Some(class) = Class::of(&method, path) {
+                counted.push(format!("{} {method} {path}", class.as_str()));
+            }
+        }
+    }
+    counted.sort_unstable();
+    assert_eq!(counted, COUNTED);
+}
+
 /// A route that names no class is limited by nothing: every operation that takes a key is in one.
 #[test]
 fn every_operation_with_a_key_has_a_class() {

@@ -156,6 +156,20 @@ fn what_is_set_aside_for_slots_is_at_most_half() {
 }
 
 #[test]
+fn memories_of_one_run_count_together() {
+    let (_, [part]) = room(64);
+    let mut memory = Memory::new(part, 10 * MIB);
+    let mib = 1 << 20;
+    assert!(memory.memory_growing(0, 6 * mib, None).unwrap());
+    // Another one begins with nothing.
+    assert!(!memory.memory_growing(0, 6 * mib, None).unwrap());
+    assert_eq!((memory.refused, memory.peak_bytes), (Some(Refusal::Formula), 6 * MIB));
+    assert!(memory.memory_growing(0, 4 * mib, None).unwrap());
+    assert!(!memory.memory_growing(6 * mib, 6 * mib + 1, None).unwrap());
+    assert_eq!(memory.peak_bytes, 10 * MIB);
+}
+
+#[test]
 fn too_large_a_table_is_for_want_of_memory() {
     let (_, [part]) = room(1);
     let mut memory = Memory::new(part, MIB);

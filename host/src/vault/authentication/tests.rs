@@ -5,10 +5,10 @@ use tokio::time::timeout;
 
 use super::asked_by;
 use crate::model::permission::marker::{
-    ApplicationCreate, ApplicationDelete, TokenCreate, TokenRead,
+    ApplicationCreate, ApplicationDelete, ApplicationUpdate, TokenCreate, TokenRead,
 };
 use crate::vault::apart::every_place_of;
-use crate::vault::tests::vault;
+use crate::vault::tests::{Failing, vault, vault_on};
 use crate::vault::{CreateToken, Error, WriteApplication, sharing};
 
 const SOON: Duration = Duration::from_millis(50);
@@ -57,5 +57,37 @@ async fn who_has_ended_while_something_waited_for_its_turn_gets_none_of_it() {
         assert!(matches!(asked.await.0, Err(Error::Unauthenticated)), "{reads}");
         let stored = vault.find::<crate::vault::tokens::Token>(tenant, &[&new]).await.unwrap();
         assert!(stored.iter().all(Option::is_none), "{reads}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_revoked_while_it_is_looked_up_is_not_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Failing::on(folder.path());
+    let vault = vault_on(store.clone(), 1 << 20).await;
+    let made = vault.create_tenant("t", None).await.unwrap();
+    let manager = vault.authenticate(Some(made.management_key)).await.unwrap();
+    let creates = vault.permit::<ApplicationCreate>(&manager, None).await.unwrap();
+    let updates = vault.permit::<ApplicationUpdate>(&manager, None).await.unwrap();
+    let deletes = vault.permit::<ApplicationDelete>(&manager, None).await.unwrap();
+    for is_deleted in [true, false] {
+        let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
+        let body: WriteApplication = serde_json::from_value(body).unwrap();
+        let made = vault.create_application(&creates, body).await.unwrap();
+        let id = made.application.id;
+        let look = store.hold_next_look();
+        let revoked = async {
+            look.found.await.unwrap();
+            if is_deleted {
+                vault.delete_application(&deletes, id).await.unwrap();
+            } else {
+                vault.regenerate_key(&updates, id).await.unwrap();
+            }
+            look.go.send(()).unwrap();
+        };
+        // Who asked before may be let in once more.
+        let (_, ()) = tokio::join!(vault.authenticate(Some(made.key.clone())), revoked);
+        let again = vault.authenticate(Some(made.key)).await;
+        assert!(matches!(again, Err(Error::Unauthenticated)), "{is_deleted}");
     }
 }

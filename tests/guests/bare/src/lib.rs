@@ -1,7 +1,8 @@
 //! A formula without the SDK: the contract and wit-bindgen alone.
 //!
 //! It answers with the JSON text it was given, or with what stands between the quotes when that is a
-//! string: so `"{"` makes it answer with `{`, which is not JSON. `{"log":"for ever"}` makes it do that.
+//! string: so `"{"` makes it answer with `{`, which is not JSON. `{"log":"for ever"}` makes it do that, and a number in that
+//! place makes it log one line of so many bytes first.
 
 wit_bindgen::generate!({ path: "../../../wit", world: "formula" });
 
@@ -16,9 +17,16 @@ impl Guest for Bare {
         if args == r#"{"log":"for ever"}"# {
             log_for_ever();
         }
+        if let Some(bytes) = bytes_to_log(args) {
+            logging::write(Level::Info, &"x".repeat(bytes));
+        }
         let text = args.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(args);
         Ok(Response { raw: Some(text.to_owned()), tokenize: None })
     }
+}
+
+fn bytes_to_log(args: &str) -> Option<usize> {
+    args.strip_prefix(r#"{"log":"#)?.strip_suffix('}')?.parse().ok()
 }
 
 /// Has the host read as much as one call takes, again and again, with next to no instruction of its own.
