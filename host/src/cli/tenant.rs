@@ -42,7 +42,7 @@ pub enum TenantCommand {
         #[command(flatten)]
         options: Options,
     },
-    /// Make another management application of a tenant, whose keys are lost; the new one's key is shown once.
+    /// Make another management application of a tenant whose keys are lost; its key is shown once.
     Key {
         /// The tenant.
         #[arg(value_name = "ID")]
