@@ -156,6 +156,15 @@ async fn a_person_makes_finds_reveals_and_runs() {
     browser.fill("Id of the entity", "a-card");
     browser.press("Enter");
     browser.wait_for("Token used by reactor");
+    // And of what one of the keys did.
+    let own = server.management.get("/applications/key").await.expect(200);
+    let own = own["id"].as_str().unwrap();
+    browser.click("Clear");
+    browser.fill("Id of who acted", own);
+    browser.press("Enter");
+    browser.wait(&format!("location.hash === '#/logs?by={own}'"));
+    browser.wait_for("Reactor listed");
+    browser.wait("!t.text().includes('Token used by reactor')");
 
     leaves_nothing(&mut browser, &all);
     assert_eq!(browser.complaints(), Vec::<String>::new());

@@ -137,6 +137,10 @@ async fn what_a_sweep_erases_of_a_card_is_an_entry() {
     assert_eq!(logged(&server, &about).await.len(), 2);
 }
 
+fn operations_of(entries: &[Value]) -> Vec<&str> {
+    entries.iter().map(|entry| entry["operation"].as_str().unwrap()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn filters() {
     let server = TestServer::start().await;
@@ -164,6 +168,15 @@ async fn filters() {
     }
     assert_ne!(card, card.to_uppercase());
     assert_eq!(logged(&server, &format!("entity_id={}", card.to_uppercase())).await.len(), 0);
+    // What somebody did, on whatever; together with the others.
+    let by_own = logged(&server, &format!("actor_id={own}")).await;
+    assert!(by_own.iter().all(|entry| entry["actor_id"] == own.as_str()), "{by_own:?}");
+    assert_eq!(operations_of(&by_own), ["read", "create", "create", "create"]);
+    let narrow = format!("actor_id={}&entity_type=card&entity_id={card}", own.to_uppercase());
+    assert_eq!(operations_of(&logged(&server, &narrow).await), ["create"]);
+    assert_eq!(logged(&server, "actor_id=01930000-0000-7000-8000-000000000001").await.len(), 0);
+    let refused = server.management.get("/logs?actor_id=me").await;
+    assert_eq!(refused.expect(400)["errors"], json!({"actor_id": ["must be a UUID"]}));
     // From the start, inclusive, up to the end, exclusive.
     let range = "start_date=2026-01-01T00:00:01Z&end_date=2026-01-01T00:00:02Z";
     let found = logged(&server, range).await;

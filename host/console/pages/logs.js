@@ -11,13 +11,14 @@ export const title = "Audit log";
 
 const TONES = { create: "good", update: "warn", delete: "bad", use: "accent", invoke: "accent" };
 
-const NONE = { entity_type: "", entity_id: "", from: "", to: "" };
+const NONE = { entity_type: "", entity_id: "", by: "", from: "", to: "" };
 /** `filter` is what is looked at, the members beside it are what the form holds, of which `problem` says what is wrong. */
 const held = holder(() => ({ ...NONE, filter: NONE, page: 1, inPlace: false, problem: undefined }));
 
-/** The rest of the address is a type of entity and an id, or nothing; `query` holds times and the number of a page. */
+/** The rest of the address is a type of entity and an id, or nothing; `query` holds who acted, times and the number of a page. */
 export function open([type = "", id = ""], query) {
-  held.filter = { entity_type: type, entity_id: id, from: query.get("from") ?? "", to: query.get("to") ?? "" };
+  held.filter = { ...NONE, entity_type: type, entity_id: id };
+  for (const name of ["by", "from", "to"]) held.filter[name] = query.get(name) ?? "";
   Object.assign(held, held.filter, { page: Math.max(1, Number.parseInt(query.get("page") ?? "1", 10) || 1), inPlace: false });
   if (!may("log:read")) return undefined;
   if (!held.types?.value) readTypes();
@@ -41,9 +42,9 @@ function readTypes() {
   return load(held, "types", () => ask("log:read", "GET", "/logs/entity-types"));
 }
 
-function show({ entity_type, entity_id, from, to }, page) {
+function show({ entity_type, entity_id, by, from, to }, page) {
   const path = [entity_type, entity_id.trim()].map(segment).join("/").replace(/\/+$/, "");
-  const wanted = withQuery(path === "" ? "#/logs" : `#/logs/${path}`, { from, to, page: page > 1 ? page : "" });
+  const wanted = withQuery(path === "" ? "#/logs" : `#/logs/${path}`, { by: by.trim(), from, to, page: page > 1 ? page : "" });
   if (wanted === location.hash) return keepFocus(list(page));
   held.inPlace = true;
   location.hash = wanted;
@@ -67,8 +68,8 @@ async function list(page) {
     held.list = undefined;
     return;
   }
-  const { entity_type, entity_id, from, to } = held.filter;
-  const filter = { entity_type, entity_id, start_date: fromTimeField(from), end_date: fromTimeField(to) };
+  const { entity_type, entity_id, by, from, to } = held.filter;
+  const filter = { entity_type, entity_id, actor_id: by, start_date: fromTimeField(from), end_date: fromTimeField(to) };
   const found = await loadPage(held, page, (number) => ask("log:read", "GET", withQuery("/logs", { ...filter, page: number, size: 50 })));
   if (found) tell(counted(found.pagination.total_items, "entry"));
 }
@@ -101,6 +102,7 @@ function filterForm(types) {
     html`<div class="filters">
       ${selectField("Entity", held, "entity_type", [["", "Any"], ...types])}
       ${textField("Id of the entity", held, "entity_id")}
+      ${textField("Id of who acted", held, "by")}
       ${textField("From", held, "from", { type: "datetime-local", step: "1", hint: "UTC" })}
       ${textField("Before", held, "to", { type: "datetime-local", step: "1", hint: "UTC", at: [held.problem, "end_date"] })}
       <div class="row">

@@ -1,6 +1,7 @@
 //! `/logs` (interface §4.3).
 
 use axum::extract::State as Shared;
+use uuid::Uuid;
 
 use super::State;
 use super::declared::{ListParameters, Refusals};
@@ -18,6 +19,7 @@ use crate::vault::{EntityTypeView, LogEntry, LogFilter};
     params(ListParameters,
         ("entity_type" = Option<EntityType>, Query, description = "About this type of entity; `token` finds cards and bank accounts too"),
         ("entity_id" = Option<String>, Query, description = "About the entity of this id"),
+        ("actor_id" = Option<Uuid>, Query, description = "By this application or session"),
         ("start_date" = Option<String>, Query, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}",
             description = "From this time on, ISO 8601"),
         ("end_date" = Option<String>, Query, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}",
@@ -32,6 +34,7 @@ pub async fn list(
     let filter = LogFilter {
         entity_type: query.parsed("entity_type"),
         entity_id: query.first("entity_id").map(str::to_owned),
+        actor_id: query.read("actor_id", |id| Uuid::try_parse(id).map_err(|_| "must be a UUID")),
         start: date(&mut query, "start_date"),
         end: date(&mut query, "end_date"),
     };

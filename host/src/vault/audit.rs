@@ -10,14 +10,15 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Error;
-use super::index::{Index, term};
+use super::index::{Index, term, term_of};
 use super::record::{Entity, kind};
+use crate::crypto::keys::TenantKeys;
 use crate::crypto::wiped::Wiped;
 use crate::model::id::TenantId;
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::Permission;
 use crate::model::time::Timestamp;
-use crate::store::Kind;
+use crate::store::{Kind, Term};
 
 /// Who acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +149,13 @@ pub struct KeptEntry {
     pub entry: LogEntry,
 }
 
+impl KeptEntry {
+    /// What it is found by as an act of somebody's, but for one that an earlier version wrote.
+    pub fn term_of_actor(&self, keys: &TenantKeys) -> Option<Term> {
+        self.entry.actor_id.map(|id| term_of(keys, term::ACTOR, &[&id.to_string()]))
+    }
+}
+
 impl Entity for KeptEntry {
     const KIND: Kind = kind::LOG;
     const NOUN: &'static str = "log entry";
@@ -164,6 +172,9 @@ impl Entity for KeptEntry {
         let entity_type = self.entry.entity_type.as_str();
         index.term(term::ENTITY_TYPE, &[entity_type]);
         index.term(term::ENTITY_ID, &[&self.entry.entity_id]);
+        if let Some(actor) = self.entry.actor_id {
+            index.term(term::ACTOR, &[&actor.to_string()]);
+        }
     }
 
     fn to_text(&self) -> Result<Wiped, Error> {

@@ -49,6 +49,8 @@ pub mod term {
     pub const ENTITY_TYPE: &str = "entity_type";
     /// The id of the entity that a log entry is about.
     pub const ENTITY_ID: &str = "entity_id";
+    /// The application or session whose act a log entry tells of.
+    pub const ACTOR: &str = "actor";
 }
 
 /// Fields of numbers.

@@ -23,6 +23,8 @@ pub struct LogFilter {
     pub entity_type: Option<EntityType>,
     /// About the entity of this id.
     pub entity_id: Option<String>,
+    /// Done or attempted by this application or session.
+    pub actor_id: Option<Uuid>,
     /// From this time on.
     pub start: Option<Timestamp>,
     /// Before this time.
@@ -68,6 +70,8 @@ impl Vault {
                 None => of_id(&id),
             });
         }
+        let by = |id: Uuid| Filter::Term(term_of(&keys, term::ACTOR, &[&id.to_string()]));
+        parts.extend(filter.actor_id.map(by));
         if filter.start.is_some() || filter.end.is_some() {
             parts.push(Filter::Order {
                 from: filter.start.map_or(Bound::Unbounded, |start| Bound::Included(start.0)),
