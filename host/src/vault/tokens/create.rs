@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::request::{Fingerprinted, IdRule, NewToken, evaluate_id};
+use super::request::{IdRule, NewToken, evaluate_id};
 use super::{About, CreateToken, Token, TokenView};
 use crate::crypto::hash;
 use crate::crypto::keys::TenantKeys;
@@ -18,7 +18,6 @@ use crate::model::permission::marker::TokenCreate;
 use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, StoreError};
-use crate::token_type::TokenType;
 use crate::vault::audit::{Actor, Event};
 use crate::vault::effort::unless_crowded;
 use crate::vault::permit::Permit;
@@ -305,7 +304,7 @@ fn assemble(
         tenant_id: permit.tenant(),
         type_name: new.kind.as_str().to_owned(),
         mask: new.mask,
-        fingerprint: fingerprint(keys, new.kind, &fingerprinted),
+        fingerprint: fingerprint(keys, new.kind.as_str(), &fingerprinted),
         containers: new.containers,
         metadata: new.metadata,
         search_indexes: new.search_indexes,
@@ -321,8 +320,7 @@ fn assemble(
 }
 
 /// The fingerprint of a token's contents: a keyed hash over the tenant (whose key it is), type and value.
-pub(super) fn fingerprint(keys: &TenantKeys, token: TokenType, of: &Fingerprinted) -> String {
-    let mut parts = vec![token.as_str().as_bytes(), of.value.as_bytes()];
-    parts.extend(of.kind.map(str::as_bytes));
-    bs58::encode(hash::keyed(&keys.fingerprint, &parts)).into_string()
+pub(super) fn fingerprint(keys: &TenantKeys, type_name: &str, value: &str) -> String {
+    let hash = hash::keyed(&keys.fingerprint, &[type_name.as_bytes(), value.as_bytes()]);
+    bs58::encode(hash).into_string()
 }

@@ -91,8 +91,8 @@ pub struct CreateToken {
     /// Expression over `data` and `metadata` to the value that is fingerprinted. It must not depend
     /// on what is erased, such as the `cvc` of a card, nor draw at random (`alias_…`) or tell the time (`now`), and any but
     /// the type's default must not be empty. Numbers are compared as JSON has them: `100` is another one than `100.0`,
-    /// which is the same as `1e2`. Where all of the data is fingerprinted, as by default, the number `5` is not the text
-    /// `5`; where it is a part of the data, what the expression comes to is compared as text.
+    /// which is the same as `1e2`. The number `5` comes to the same as the text `5`, and so to the same fingerprint, unless the
+    /// expression tells them apart, as `{{ data | json_stringify }}` does.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
     pub(super) fingerprint_expression: Member<String>,
@@ -123,18 +123,9 @@ pub struct NewToken {
     pub(super) indexed: Vec<Zeroizing<String>>,
     pub(super) fingerprint_expression: Option<String>,
     /// `None` only when a change leaves the fingerprint as it was.
-    pub(super) fingerprinted: Option<Fingerprinted>,
+    pub(super) fingerprinted: Option<Zeroizing<String>>,
     pub(super) deduplicate: Option<bool>,
     pub(super) expires_at: Option<Timestamp>,
-}
-
-/// What is fingerprinted.
-#[derive(Default)]
-pub(super) struct Fingerprinted {
-    /// What the expression comes to.
-    pub(super) value: Zeroizing<String>,
-    /// What JSON has it as, where it is all of the data, and that is no text: the number 5 comes to the same as the text `5`.
-    pub(super) kind: Option<&'static str>,
 }
 
 /// How a token gets its id.

@@ -243,7 +243,7 @@ impl Vault {
     ) -> Result<Token, Error> {
         let keys = self.keys(permit.tenant()).await?;
         let fingerprint = match &new.fingerprinted {
-            Some(value) => super::create::fingerprint(&keys, new.kind, value),
+            Some(value) => super::create::fingerprint(&keys, new.kind.as_str(), value),
             None => before.about.fingerprint.clone(),
         };
         let about = About {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::size::json_bytes;
-use super::{CreateToken, Fingerprinted, IdRule, NewToken};
+use super::{CreateToken, IdRule, NewToken};
 use crate::crypto::entropy::Entropy;
 use crate::expression::{ExpressionError, Mask, Scope, Template, Work};
 use crate::limits::{EXPRESSION_WORK_BYTES_MAX, TOKEN_MASK_BYTES_MAX};
@@ -41,7 +41,7 @@ pub(super) struct Unevaluated {
 
 /// What its expressions come to.
 struct Values {
-    fingerprinted: Option<Fingerprinted>,
+    fingerprinted: Option<Zeroizing<String>>,
     indexed: Vec<Zeroizing<String>>,
 }
 
@@ -114,22 +114,6 @@ impl Unevaluated {
             deduplicate: self.deduplicate,
             expires_at: self.expires_at,
         }
-    }
-}
-
-/// What JSON has the data as, if an expression stands for all of it and it is no text.
-fn kind_of_whole(source: &str, data: &Value) -> Option<&'static str> {
-    let source: String = source.split_whitespace().collect();
-    if !["{{data}}", "{{data|stringify}}"].contains(&source.as_str()) {
-        return None;
-    }
-    match data {
-        Value::String(_) => None,
-        Value::Null => Some("null"),
-        Value::Bool(_) => Some("boolean"),
-        Value::Number(_) => Some("number"),
-        Value::Array(_) => Some("array"),
-        Value::Object(_) => Some("object"),
     }
 }
 
@@ -210,7 +194,7 @@ impl Expressions<'_> {
         kind: TokenType,
         source: Option<&str>,
         faults: &mut Faults,
-    ) -> Option<Fingerprinted> {
+    ) -> Option<Zeroizing<String>> {
         // Of other data, the fingerprint that the token had would be wrong.
         let had =
             self.same.filter(|before| before.about.fingerprint_expression.as_deref() == source);
@@ -221,9 +205,7 @@ impl Expressions<'_> {
         };
         let had =
             had.map(|before| Scope { metadata: before.about.metadata.as_ref(), ..self.scope });
-        let value = self.value(&derived, &self.scope, had);
-        let value = faults.check("fingerprint_expression", value).flatten()?;
-        Some(Fingerprinted { value, kind: kind_of_whole(derived.source, self.scope.data) })
+        faults.check("fingerprint_expression", self.value(&derived, &self.scope, had)).flatten()
     }
 
     /// The values to be found by.
