@@ -32,18 +32,10 @@ impl Vault {
         in_hand: &InHand,
     ) -> Result<usize, Error> {
         let mut count = 0;
-        // One that waits has its arguments, which may take a hundred MiB once they are read: nobody counts that here.
-        let most = if status == JobStatus::Queued { 1 } else { HANDED_OUT_MAX };
         loop {
-            let those = self.jobs_that_are(tenant, status).await?;
-            let those = Filter::And(vec![those, in_hand.not_jobs_of(tenant)]);
-            let mut jobs = self.oldest::<Job>(tenant, &those, most).await?;
+            let jobs = self.some_but_arguments(tenant, status, in_hand).await?;
             if jobs.is_empty() {
                 return Ok(count);
-            }
-            for job in &mut jobs {
-                // The end has none, and is not to copy them first.
-                job.entity.args = None;
             }
             let mut left = jobs.as_slice();
             while !left.is_empty() {
@@ -59,6 +51,27 @@ impl Vault {
             }
             count += jobs.len();
         }
+    }
+
+    /// Some of a tenant's jobs of a status, without their arguments: those may take a hundred MiB once they are read, which
+    /// nobody counts here, so that one is read at a time.
+    async fn some_but_arguments(
+        &self,
+        tenant: TenantId,
+        status: JobStatus,
+        in_hand: &InHand,
+    ) -> Result<Vec<Stored<Job>>, Error> {
+        let (mut jobs, mut ids) = (Vec::<Stored<Job>>::new(), Vec::new());
+        while jobs.len() < HANDED_OUT_MAX {
+            let those = self.jobs_that_are(tenant, status).await?;
+            let others = Filter::Not(Box::new(Filter::Ids(ids.clone())));
+            let those = Filter::And(vec![those, in_hand.not_jobs_of(tenant), others]);
+            let Some(mut job) = self.oldest::<Job>(tenant, &those, 1).await?.pop() else { break };
+            job.entity.args = None;
+            ids.push(job.entity.id.to_string());
+            jobs.push(job);
+        }
+        Ok(jobs)
     }
 
     /// Ends a job that came to no run.
