@@ -8,6 +8,9 @@ use crate::model::formula::{Formula, Reactor};
 use crate::model::permission::Permission;
 use crate::model::rule::Rule;
 
+/// Rules that an entry names, at most.
+const RULES_NAMED_MAX: usize = 10;
+
 /// A message with what else is to be said, if anything is.
 pub fn said(message: &str, more: &[String]) -> String {
     if more.is_empty() { message.to_owned() } else { format!("{message}: {}", more.join("; ")) }
@@ -15,15 +18,43 @@ pub fn said(message: &str, more: &[String]) -> String {
 
 /// Rights that are granted, on all containers and by rules.
 pub fn granted(permissions: &[Permission], rules: &[Rule]) -> Vec<String> {
-    let named = |found: &mut dyn Iterator<Item = &Permission>| -> Vec<String> {
-        let sorted: BTreeSet<String> = found.map(ToString::to_string).collect();
-        sorted.into_iter().collect()
+    let everywhere = (!permissions.is_empty()).then(|| format!("granted {}", names(permissions)));
+    everywhere.into_iter().chain(by_rules("rule", rules.iter())).collect()
+}
+
+/// Rules that are others than before: which there are now, and which are not any more.
+pub fn of_rules(before: &[Rule], now: &[Rule]) -> Vec<String> {
+    let rights = |rule: &Rule| {
+        let Rule { priority, container, conditions, transform, permissions, .. } = rule.clone();
+        (priority, container, conditions, transform, permissions)
     };
-    let everywhere = named(&mut permissions.iter());
-    let by_rules = named(&mut rules.iter().flat_map(|rule| &rule.permissions));
-    let all = [("granted", everywhere), ("by rules", by_rules)];
-    let some = all.into_iter().filter(|(_, named)| !named.is_empty());
-    some.map(|(how, named)| format!("{how} {}", named.join(", "))).collect()
+    let lacks = |rules: &[Rule], rule: &&Rule| !rules.iter().any(|one| rights(one) == rights(rule));
+    let mut told = by_rules("rule", now.iter().filter(|rule| lacks(before, rule)));
+    told.extend(by_rules("withdrawn rule", before.iter().filter(|rule| lacks(now, rule))));
+    if told.is_empty() && before != now {
+        // What they are for, perhaps.
+        told.push("other rules".to_owned());
+    }
+    told
+}
+
+fn by_rules<'r>(word: &str, rules: impl Iterator<Item = &'r Rule>) -> Vec<String> {
+    let named = |rule: &Rule| {
+        let place = rule.container.as_ref().map(|container| format!("on {container}"));
+        let place = place.unwrap_or_else(|| "by conditions".to_owned());
+        format!("{word} {} {place}: {}", rule.transform, names(&rule.permissions))
+    };
+    let mut named: Vec<String> = rules.map(named).collect();
+    if let Some(more) = named.len().checked_sub(RULES_NAMED_MAX).filter(|more| *more > 0) {
+        named.truncate(RULES_NAMED_MAX);
+        named.push(format!("{more} more of {word}"));
+    }
+    named
+}
+
+fn names(permissions: &[Permission]) -> String {
+    let sorted: BTreeSet<String> = permissions.iter().map(ToString::to_string).collect();
+    sorted.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Members that are others than before.
@@ -94,7 +125,7 @@ pub fn of_tenant(before: (&str, TenantSettings), now: (&str, TenantSettings)) ->
 
 #[cfg(test)]
 mod tests {
-    use super::{granted, others, said};
+    use super::{RULES_NAMED_MAX, granted, of_rules, others, said};
     use crate::model::permission::Permission::{TokenCreate, TokenRead};
     use crate::model::rule::Rule;
 
@@ -114,14 +145,53 @@ mod tests {
                 vec![],
                 "Session authorized: granted token:create, token:read",
             ),
-            (vec![], vec![rule.clone()], "Session authorized: by rules token:read"),
+            (vec![], vec![rule.clone()], "Session authorized: rule mask on /a/: token:read"),
             (
                 vec![TokenCreate],
                 vec![rule.clone(), rule.clone()],
-                "Session authorized: granted token:create; by rules token:read",
+                "Session authorized: granted token:create; rule mask on /a/: token:read; \
+                    rule mask on /a/: token:read",
             ),
         ] {
             assert_eq!(said("Session authorized", &granted(&permissions, &rules)), expected);
         }
+    }
+
+    #[test]
+    fn of_rules_it_is_said_which_are_others() {
+        let rule = |container: &str, transform: &str, description: &str| -> Rule {
+            serde_json::from_value(serde_json::json!({
+                "priority": 1, "container": container, "transform": transform,
+                "permissions": ["token:use", "token:read"], "description": description,
+            }))
+            .unwrap()
+        };
+        let [mask, reveal] = ["mask", "reveal"].map(|transform| rule("/a/", transform, ""));
+        let other = rule("/b/", "redact", "");
+        for (before, now, told) in [
+            (vec![], vec![], vec![]),
+            (vec![mask.clone()], vec![mask.clone()], vec![]),
+            (vec![mask.clone()], vec![rule("/a/", "mask", "in other words")], vec!["other rules"]),
+            (
+                vec![mask.clone(), other.clone()],
+                vec![other.clone(), reveal.clone()],
+                vec![
+                    "rule reveal on /a/: token:read, token:use",
+                    "withdrawn rule mask on /a/: token:read, token:use",
+                ],
+            ),
+            (
+                vec![other.clone()],
+                vec![],
+                vec!["withdrawn rule redact on /b/: token:read, token:use"],
+            ),
+            (vec![mask.clone(), other.clone()], vec![other, mask], vec!["other rules"]),
+        ] {
+            assert_eq!(of_rules(&before, &now), told);
+        }
+        let many: Vec<Rule> =
+            (0..=RULES_NAMED_MAX).map(|n| rule(&format!("/{n}/"), "mask", "")).collect();
+        let told = of_rules(&[], &many);
+        assert_eq!((told.len(), told[10].as_str()), (11, "1 more of rule"));
     }
 }

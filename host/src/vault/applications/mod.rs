@@ -17,7 +17,7 @@ use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::record::Stored;
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
-use super::said::{granted, others, said};
+use super::said::{granted, of_rules, others, said};
 use super::{Error, Vault};
 use crate::crypto::api_key::ApiKey;
 use crate::model::application::Application;
@@ -275,10 +275,7 @@ fn updated(
             changes.push(format!("{what} {}", some.join(", ")));
         }
     }
-    if rules != before.rules {
-        changes.push("other rules".to_owned());
-        changes.extend(granted(&[], rules));
-    }
+    changes.extend(of_rules(&before.rules, rules));
     changes.extend(others(&[("name", name != before.name)]));
     said("Application updated", &changes)
 }
