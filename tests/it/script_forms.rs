@@ -32,6 +32,8 @@ async fn a_blob_holds_a_copy_of_its_parts() {
         ("[new Blob([], { type: 'a/b\\r\\nx-evil: 1' }).type, new Blob().size]", json!(["", 0])),
         ("await new Blob(['a\\r\\nb\\rc\\nd'], { endings: 'native' }).text()", json!("a\nb\nc\nd")),
         ("await new Blob(['\\ud800x']).text()", json!("\u{fffd}x")),
+        ("[new Blob([], null).size, new File([], 'x', null).name]", json!([0, "x"])),
+        ("(() => { const f = new FormData(); for (const n of ['a', 'b', 'c']) f.append(n, n); const seen = []; for (const [n] of f) { seen.push(n); f.delete(n); } return seen; })()", json!(["a", "c"])),
         ("(() => { try { return new Blob('text'); } catch (e) { return e.name; } })()", json!("TypeError")),
         ("(() => { const f = new File(['x'], 'a.txt', { type: 'text/plain', lastModified: 12.7 }); return [f.name, f.size, f.type, f.lastModified, f instanceof Blob, `${f}`, `${new Blob([])}`]; })()", json!(["a.txt", 1, "text/plain", 12, true, "[object File]", "[object Blob]"])),
         ("(() => { try { return new File([]); } catch (e) { return e.name; } })()", json!("TypeError")),
@@ -119,10 +121,10 @@ async fn no_name_ends_a_part_or_its_header() {
         const boundary = type.split('boundary=')[1];\n\
         const other = new Request(base, { method: 'POST', body: form }).headers.get('content-type');\n\
         return { raw: [text.replaceAll(boundary, 'B'), boundary.length, type === other] };";
-    let expected = "--B\r\ncontent-disposition: form-data; name=\"a%22; filename=%22x\"\r\n\r\n1\r\n\
-        --B\r\ncontent-disposition: form-data; name=\"b%0D%0Ax-evil: 1%0D%0A%0D%0Abody\"\r\n\r\n2\r\n\
-        --B\r\ncontent-disposition: form-data; name=\"c\"; filename=\"n%0D%0Ax-evil: 1\"\r\n\
-        content-type: text/plain\r\n\r\n3\r\n--B--\r\n";
+    let expected = "--B\r\nContent-Disposition: form-data; name=\"a%22; filename=%22x\"\r\n\r\n1\r\n\
+        --B\r\nContent-Disposition: form-data; name=\"b%0D%0Ax-evil: 1%0D%0A%0D%0Abody\"\r\n\r\n2\r\n\
+        --B\r\nContent-Disposition: form-data; name=\"c\"; filename=\"n%0D%0Ax-evil: 1\"\r\n\
+        Content-Type: text/plain\r\n\r\n3\r\n--B--\r\n";
     assert_eq!(sent("/form", body).await, json!([expected, 45, false]));
 }
 

@@ -146,7 +146,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("require('timers')", &["interface NodeTimers "]),
     ("require('timers/promises')", &["interface NodeTimersPromises"]),
     ("require('tokamak')", &["  const errors: {"]),
-    ("console", &["declare const console"]),
+    ("console", &["declare var console"]),
     ("performance", &[]),
 ];
 

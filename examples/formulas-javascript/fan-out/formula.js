@@ -58,7 +58,7 @@ module.exports = async ({ args: { person }, configuration: { CREDIT_URL, IDENTIT
 
   const metadata = { customer };
   return {
-    raw: { known: false, customer, score: asked.value.score, matched: matched.value?.matched ?? null },
+    raw: { known: false, customer, score: asked.value.score, matched: matched.status === 'fulfilled' ? matched.value.matched ?? null : null },
     tokenize: {
       report: { type: 'token', data: asked.value.report, metadata },
       ...(matched.status === 'fulfilled' && { identity: { type: 'token', data: matched.value, metadata } }),

@@ -42,7 +42,7 @@
         return copy;
       }
       if (value?.type === 'Buffer' && Array.isArray(value.data)) return Buffer.from(value.data);
-      if (Array.isArray(value) || typeof value?.length === 'number') {
+      if (typeof value === 'object' && typeof value?.length === 'number') {
         const copy = new Buffer(value.length);
         for (let at = 0; at < value.length; at += 1) copy[at] = value[at];
         return copy;
@@ -58,9 +58,12 @@
     static isBuffer(value) { return value instanceof Buffer; }
     static isEncoding(name) { return ENCODINGS[String(name).toLowerCase()] !== undefined; }
     static byteLength(value, encoding) {
-      return isText(value) ? Buffer.from(value, encoding).length : value.byteLength;
+      if (isText(value)) return Buffer.from(value, encoding).length;
+      if (value instanceof ArrayBuffer || ArrayBuffer.isView(value)) return value.byteLength;
+      throw new TypeError('Buffer.byteLength takes a string, an ArrayBuffer or a view of one');
     }
     static concat(parts, total = parts.reduce((sum, part) => sum + part.length, 0)) {
+      if (!parts.every((part) => part instanceof Uint8Array)) throw new TypeError('Buffer.concat takes buffers');
       const made = new Buffer(total);
       let at = 0;
       for (const part of parts) {
@@ -161,6 +164,11 @@
         view(this)[`set${method}`](at, value, little);
         return at + width;
       };
+      // Node has both spellings.
+      const other = name.replace('UInt', 'Uint');
+      for (const does of name === other ? [] : ['read', 'write']) {
+        Buffer.prototype[`${does}${other}${order}`] = Buffer.prototype[`${does}${name}${order}`];
+      }
     }
   }
   shared.Buffer = Buffer;

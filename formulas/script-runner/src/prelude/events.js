@@ -32,29 +32,36 @@
   const { begin, isStopped } = Event;
   for (const name of ['begin', 'isStopped']) delete Event[name];
   class EventTarget {
-    #listeners = [];
+    // By their types, and of each type in their order. One that is removed while others are told is told no more.
+    #listeners = new Map();
     addEventListener(type, listener, options) {
       if (listener === null || listener === undefined) return;
+      if (typeof listener !== 'function' && typeof listener !== 'object') throw new TypeError('a listener is a function or an object');
       const name = String(type);
-      if (this.#listeners.some((one) => one.name === name && one.listener === listener)) return;
       const { once = false, signal } = typeof options === 'object' && options !== null ? options : {};
-      if (signal?.aborted) return;
-      this.#listeners.push({ name, listener, once });
+      if (!this.#listeners.has(name)) this.#listeners.set(name, new Map());
+      const all = this.#listeners.get(name);
+      if (signal?.aborted || all.has(listener)) return;
+      all.set(listener, { once: Boolean(once), isRemoved: false });
       signal?.addEventListener('abort', () => this.removeEventListener(name, listener));
     }
     removeEventListener(type, listener) {
-      const name = String(type);
-      this.#listeners = this.#listeners.filter((one) => one.name !== name || one.listener !== listener);
+      const all = this.#listeners.get(String(type));
+      const one = all?.get(listener);
+      if (one === undefined) return;
+      one.isRemoved = true;
+      all.delete(listener);
     }
     dispatchEvent(event) {
       begin(event, this);
+      const all = this.#listeners.get(event.type) ?? [];
       // Those that are there now, less those that others of them remove.
-      for (const one of [...this.#listeners]) {
-        if (one.name !== event.type || !this.#listeners.includes(one)) continue;
-        if (one.once) this.removeEventListener(one.name, one.listener);
+      for (const [listener, one] of [...all]) {
+        if (one.isRemoved) continue;
+        if (one.once) this.removeEventListener(event.type, listener);
         try {
-          if (typeof one.listener === 'function') one.listener.call(this, event);
-          else one.listener.handleEvent(event);
+          if (typeof listener === 'function') listener.call(this, event);
+          else listener.handleEvent(event);
         } catch (error) {
           shared.tellUncaught(error);
         }
@@ -63,11 +70,5 @@
       return !event.defaultPrevented;
     }
   }
-  // An event that is dispatched to one listener alone.
-  shared.eventOf = (type, target) => {
-    const event = new Event(type);
-    begin(event, target);
-    return event;
-  };
   shared.globals({ Event, EventTarget });
 })

@@ -106,7 +106,9 @@
     lateness.add(reason);
     return reason;
   };
-  const { dispatchEvent } = EventTarget.prototype;
+  const { addEventListener, dispatchEvent } = EventTarget.prototype;
+  // Only ours are made.
+  const OURS = Symbol('ours');
   class AbortSignal extends EventTarget {
     #isAborted = false;
     // Whether listeners were told of it, or are about to be.
@@ -117,26 +119,36 @@
     #sources = [];
     #dependents = [];
     #requests = new Set();
-    constructor() {
+    #onabort = null;
+    #hears = false;
+    constructor(whose) {
       super();
-      this.onabort = null;
+      if (whose !== OURS) throw new TypeError('a signal is made by an AbortController, or by AbortSignal.timeout, abort and any');
+    }
+    get onabort() { return this.#onabort; }
+    // In its turn among the listeners.
+    set onabort(call) {
+      this.#onabort = typeof call === 'function' ? call : null;
+      if (this.#hears || this.#onabort === null) return;
+      this.#hears = true;
+      addEventListener.call(this, 'abort', (event) => { this.#onabort?.call(this, event); });
     }
     static timeout(limit) {
       if (typeof limit !== 'number' || !(limit >= 0 && limit < Infinity)) {
         throw new TypeError('a signal ends after a number of milliseconds, 0 or more');
       }
-      const signal = new AbortSignal();
+      const signal = new AbortSignal(OURS);
       signal.#until = host.now() + limit;
       shared.after(limit, () => signal.#end(late()));
       return signal;
     }
     static abort(reason = new shared.DOMException('it was aborted', 'AbortError')) {
-      const signal = new AbortSignal();
+      const signal = new AbortSignal(OURS);
       signal.#end(reason);
       return signal;
     }
     static any(sources) {
-      const signal = new AbortSignal();
+      const signal = new AbortSignal(OURS);
       const first = new Set();
       for (const source of sources) {
         source.#look();
@@ -186,14 +198,6 @@
       // First and apart: what listeners do keeps no request going.
       for (const giveUp of this.#requests) giveUp(this.#reason);
       this.#requests.clear();
-      const { onabort } = this;
-      if (typeof onabort === 'function') {
-        try {
-          onabort.call(this, shared.eventOf('abort', this));
-        } catch (error) {
-          shared.tellUncaught(error);
-        }
-      }
       dispatchEvent.call(this, new Event('abort'));
     }
     #endAt() { return Math.min(this.#until, ...this.#sources.map((source) => source.#endAt())); }
@@ -214,7 +218,7 @@
   const { end, endAt, watch } = AbortSignal;
   for (const name of ['end', 'endAt', 'watch']) delete AbortSignal[name];
   class AbortController {
-    constructor() { this.signal = new AbortSignal(); }
+    constructor() { this.signal = new AbortSignal(OURS); }
     abort(reason) { end(this.signal, AbortSignal.abort(reason).reason); }
   }
   // What an unanswered request becomes if nobody catches it, as in formulas in Rust.

@@ -24,7 +24,8 @@
   class Blob {
     #bytes;
     #type;
-    constructor(parts = [], { type = '', endings = 'transparent' } = {}) {
+    constructor(parts = [], options) {
+      const { type = '', endings = 'transparent' } = options ?? {};
       if (typeof parts !== 'object' || typeof parts?.[Symbol.iterator] !== 'function') {
         throw new TypeError('the parts of a Blob must be in an array');
       }
@@ -53,11 +54,12 @@
   class File extends Blob {
     #name;
     #lastModified;
-    constructor(parts, name, options = {}) {
+    constructor(parts, name, options) {
       if (arguments.length < 2) throw new TypeError('a File takes its parts and its name');
       super(parts, options);
       this.#name = whole(name);
-      this.#lastModified = options.lastModified === undefined ? Date.now() : Math.trunc(options.lastModified) || 0;
+      const { lastModified = Date.now() } = options ?? {};
+      this.#lastModified = Math.trunc(lastModified) || 0;
     }
     get name() { return this.#name; }
     get lastModified() { return this.#lastModified; }
@@ -95,10 +97,11 @@
     get(name) { return this.#entries.find(([known]) => known === String(name))?.[1] ?? null; }
     getAll(name) { return this.#entries.filter(([known]) => known === String(name)).map(([, value]) => value); }
     has(name) { return this.#entries.some(([known]) => known === String(name)); }
-    forEach(each, self) { for (const [name, value] of this.#entries) each.call(self, value, name, this); }
-    * entries() { for (const [name, value] of this.#entries) yield [name, value]; }
-    * keys() { for (const [name] of this.#entries) yield name; }
-    * values() { for (const [, value] of this.#entries) yield value; }
+    forEach(each, self) { for (const [name, value] of this.entries()) each.call(self, value, name, this); }
+    // What changes meanwhile is seen.
+    * entries() { for (let at = 0; at < this.#entries.length; at += 1) yield [...this.#entries[at]]; }
+    * keys() { for (const [name] of this.entries()) yield name; }
+    * values() { for (const [, value] of this.entries()) yield value; }
     [Symbol.iterator]() { return this.entries(); }
   }
   // What ends a quoted text or a header within one.
@@ -108,10 +111,10 @@
     const boundary = `----form-${host.uuid()}`;
     const parts = [];
     for (const [name, value] of form) {
-      const head = `--${boundary}\r\ncontent-disposition: form-data; name=${quoted(broken(name))}`;
+      const head = `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(broken(name))}`;
       if (value instanceof Blob) {
         const type = value.type === '' ? 'application/octet-stream' : value.type;
-        parts.push(host.encode(`${head}; filename=${quoted(value.name)}\r\ncontent-type: ${type}\r\n\r\n`, 'utf8'), bytesOf(value));
+        parts.push(host.encode(`${head}; filename=${quoted(value.name)}\r\nContent-Type: ${type}\r\n\r\n`, 'utf8'), bytesOf(value));
       } else {
         parts.push(host.encode(`${head}\r\n\r\n${broken(value)}`, 'utf8'));
       }
