@@ -162,7 +162,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The number of a person or an employer: of fewer digits, one that is no text has lost zeros.
+    /// The number of a person or an employer. A part of one is the same for many: the last four digits, say.
     fn nine_digits(&mut self, name: &str) -> Option<String> {
         let text = self.text(name)?;
         // What stands for digits that are not shown, or for none, is the same for everybody.
@@ -173,12 +173,18 @@ impl Reader<'_> {
             );
             return None;
         }
-        let is_number = self.members.get(name).is_some_and(Value::is_number);
-        if is_number && text.len() < DIGITS {
-            self.fault(name, "must be a string: as a number it has lost the zeros it began with");
-            return None;
+        let count = text.chars().filter(char::is_ascii_digit).count();
+        if count == 0 || count == DIGITS {
+            return Some(text);
         }
-        Some(text)
+        let is_number = self.members.get(name).is_some_and(Value::is_number);
+        let why = if is_number && count < DIGITS {
+            "must be a string: as a number it has lost the zeros it began with"
+        } else {
+            "must have nine digits: a part of a number says little"
+        };
+        self.fault(name, why);
+        None
     }
 
     /// The number that a state gives its people; some have letters.

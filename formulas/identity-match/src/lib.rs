@@ -13,7 +13,8 @@
 //! The fields: `name`, or `first_name`, `middle_name` and `last_name`; `birth_date` (`YYYY-MM-DD`); `ssn`, `ein`,
 //! `national_id`; `phone`; `email`; `address`, a text or an object with `line1`, `line2`, `city`, `state`,
 //! `postal_code`, `country`. What is null, empty or unknown is left out. A whole number will do for a text, but not for
-//! an `ssn` or `ein` of fewer than nine digits: it has lost the zeros it began with.
+//! an `ssn` or `ein` of fewer than nine digits: it has lost the zeros it began with. A text of these must have nine digits
+//! as well, since a part of a number, such as the last four digits, is that of many.
 //!
 //! # Out
 //! In `raw`, one entry for each candidate in the order of the request:

@@ -247,8 +247,14 @@ fn numbers_that_cannot_be_the_text_are_refused() {
             assert_eq!(told, [message], "{field} {text}");
         }
     }
-    // A text may have any number of digits: somebody has looked at it.
-    assert!(call(json!({ "ssn": "6789" }), json!([{ "ssn": "" }]), json!({})).is_ok());
+    // A part of a number is that of many.
+    let part = "must have nine digits: a part of a number says little";
+    for (field, text) in [("ssn", "6789"), ("ein", "12-345678"), ("ssn", "123-45-6789 0")] {
+        let outcome = call(json!({ field: text }), json!([{ field: text }]), json!({}));
+        assert_eq!(outcome.error().messages(&format!("args.identity.{field}")), [part], "{text}");
+    }
+    let long = call(json!({ "ssn": 1_234_567_890_u64 }), json!([{ "ssn": "" }]), json!({}));
+    assert_eq!(long.error().messages("args.identity.ssn"), [part]);
 }
 
 #[test]
@@ -320,6 +326,7 @@ fn no_fault_hides_another() {
             vec![
                 ("args.identity.birth_date", "must be a date, YYYY-MM-DD"),
                 ("args.identity.name", "must be a string"),
+                ("args.identity.ssn", "must have nine digits: a part of a number says little"),
                 ("args.candidates", "must have 1 to 100 entries"),
             ],
         ),

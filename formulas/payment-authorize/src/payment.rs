@@ -1,6 +1,6 @@
 //! What is to be paid: the arguments, checked.
 
-use tokamak_sdk::clock::Minute;
+use tokamak_sdk::clock::{self, Minute};
 use tokamak_sdk::number::whole;
 use tokamak_sdk::{Faults, Map, Value};
 
@@ -48,6 +48,9 @@ pub(crate) struct Billing {
     pub(crate) address: Vec<(&'static str, String)>,
 }
 
+/// How far the last place on earth is behind UTC.
+const BEHIND_UTC_MS: u64 = 12 * 60 * 60 * 1000;
+
 const ADDRESS: &[&str] = &["line1", "line2", "city", "state", "postal_code", "country"];
 
 impl Payment {
@@ -55,7 +58,9 @@ impl Payment {
     pub(crate) fn read(args: &Value, deadline_ms: u64, faults: &mut Faults) -> Option<Self> {
         let is_first = args["retry_of"].is_null() && args["idempotency_key"].is_null();
         // What became of an earlier payment is to be learned although the card has expired since.
-        let card = Card::read(&args["card"], is_first.then(Minute::now), faults);
+        // A card is good to the last day of its month where it is used, which may still have begun yesterday here.
+        let latest = || Minute::at_ms(clock::now_ms().saturating_sub(BEHIND_UTC_MS));
+        let card = Card::read(&args["card"], is_first.then(latest), faults);
         let amount = whole(&args["amount"]).filter(|amount| (1..=AMOUNT_MAX).contains(amount));
         let amount = faults.expect(amount, "args.amount", "must be a whole number, 1 to 99999999");
         let currency = args["currency"].as_str().map(str::trim).filter(|currency| {

@@ -28,8 +28,6 @@ const PARAMETERS: &[(&str, Option<&str>)] = &[
     ("year", Some("args.card.expiration_year")),
     ("cvc", Some("args.card.cvc")),
     ("cvv", Some("args.card.cvc")),
-    ("card", Some("args.card")),
-    ("expir", Some("args.card")),
 ];
 
 /// What is known of a payment before it is answered for.
@@ -204,7 +202,12 @@ fn refused(body: &Value, code: Option<String>, payment: &Payment, attempt: &Atte
     let detail = attempt.unmade(detail);
     let named = [&body["error"]["param"], &body["param"], &body["error_codes"][0]];
     let member = named.iter().filter_map(|value| value.as_str()).find_map(|name| {
-        PARAMETERS.iter().find(|(part, _)| name.contains(part)).and_then(|(_, member)| *member)
+        match PARAMETERS.iter().find(|(part, _)| name.contains(part)) {
+            Some((_, member)) => *member,
+            // Not that of a key, a session or a version.
+            None => (name == "expired" || name.contains("expir") && name.contains("card"))
+                .then_some("args.card"),
+        }
     });
     match member {
         Some(member) => Error::bad_request(detail).at(member, "is not accepted by the processor"),

@@ -7,6 +7,7 @@ mod intents;
 mod json;
 
 use serde::Serialize;
+use tokamak_sdk::number::whole;
 use tokamak_sdk::{Value, http};
 
 use crate::card::Card;
@@ -63,7 +64,11 @@ impl Style {
     /// The processor's id of what it answers about.
     pub(crate) fn id(self, answer: &Value, payment: &Payment) -> Option<String> {
         match self {
-            Self::PaymentIntents | Self::Json => code(answer.get("id")?, payment),
+            Self::PaymentIntents | Self::Json => match answer.get("id")? {
+                // Some count their payments.
+                number @ Value::Number(_) => code(&whole(number)?.to_string().into(), payment),
+                id => code(id, payment),
+            },
         }
     }
 

@@ -292,6 +292,7 @@ fn the_id_of_an_answer_that_is_not_understood_is_logged() {
         (json!({ "id": "p2", "approved": true, "status": "Card Verified" }), Some("p2")),
         (json!({ "id": "4242-4242.4242-4242", "status": "odd" }), None),
         (json!({ "id": "p 2\n", "status": "odd" }), None),
+        (json!({ "id": 17, "status": "odd" }), Some("17")),
         (json!({ "pspReference": "p2" }), None),
     ] {
         let outcome = call(&args(), &configuration("json"), &FakeHttp::new().json(201, answer));
@@ -424,6 +425,17 @@ fn a_card_expires_with_the_end_of_its_month() {
         if expired {
             assert_eq!(outcome.error().messages(year), ["is past: the card has expired"]);
         }
+    }
+    // Up to the end of its last day in the last place on earth.
+    let end_ms = 1_796_083_200_000 + 12 * 3_600_000;
+    for (at_ms, expired) in [(end_ms - 1, false), (end_ms, true)] {
+        let mut args = args();
+        args["card"]["expiration_month"] = json!(11);
+        args["card"]["expiration_year"] = json!(2026);
+        let network = FakeHttp::new().json(200, intent());
+        let call = Call::new(&args).configuration(configuration("payment_intents"));
+        let outcome = call.at_ms(at_ms).http(&network).run(react);
+        assert_eq!(outcome.is_ok(), !expired, "{at_ms}");
     }
 }
 

@@ -35,6 +35,10 @@ fn what_the_processor_finds_wrong_names_the_argument() {
         (code("card_number_invalid"), Some("args.card.number")),
         (code("card_expired"), Some("args.card")),
         (code("expired"), Some("args.card")),
+        (code("expired_card"), Some("args.card")),
+        (code("token_expired"), None),
+        (param("expires_at"), None),
+        (param("payment_method_options[card][moto]"), None),
         (code("phone_number_invalid"), None),
         (code("customer_account_number_invalid"), None),
         // The key was the invocation's own id, which is nobody else's.
