@@ -37,15 +37,21 @@ impl Case {
         match self {
             Self::Snake => field.to_owned(),
             Self::Upper => field.to_ascii_uppercase(),
-            Self::Pascal => joined(field, true),
-            Self::Camel => joined(field, false),
+            Self::Pascal => joined(field),
+            // As serde does it, whatever comes first.
+            Self::Camel => {
+                let name = joined(field);
+                let first = name.chars().next().map_or(0, char::len_utf8);
+                name[..first].to_ascii_lowercase() + &name[first..]
+            }
             Self::Kebab => field.replace('_', "-"),
             Self::UpperKebab => field.to_ascii_uppercase().replace('_', "-"),
         }
     }
 }
 
-fn joined(field: &str, mut upper: bool) -> String {
+fn joined(field: &str) -> String {
+    let mut upper = true;
     let mut name = String::with_capacity(field.len());
     for c in field.chars() {
         if c == '_' {
@@ -77,5 +83,39 @@ mod tests {
             assert_eq!(Case::parse(case).unwrap().of_field("line_one_2"), expected, "{case}");
         }
         assert_eq!(Case::parse("spongeCASE"), None);
+    }
+
+    /// Beside what serde itself writes.
+    #[test]
+    fn odd_fields_are_named_as_serde_names_them_too() {
+        #[derive(Default, serde::Serialize)]
+        #[serde(rename_all = "camelCase")]
+        #[expect(non_snake_case, reason = "names may be odd")]
+        struct Camel {
+            _ref: (),
+            a__b: (),
+            trailing_: (),
+            Upper: (),
+            x1: (),
+        }
+        #[derive(Default, serde::Serialize)]
+        #[serde(rename_all = "PascalCase")]
+        #[expect(non_snake_case, reason = "names may be odd")]
+        struct Pascal {
+            _ref: (),
+            a__b: (),
+            trailing_: (),
+        }
+        let fields = ["_ref", "a__b", "trailing_", "Upper", "x1"];
+        let written = |value: serde_json::Value| -> Vec<String> {
+            value.as_object().unwrap().keys().cloned().collect()
+        };
+        let named = |case: Case, count: usize| -> std::collections::BTreeSet<String> {
+            fields[..count].iter().map(|field| case.of_field(field)).collect()
+        };
+        let camel = written(serde_json::to_value(Camel::default()).unwrap());
+        assert_eq!(named(Case::Camel, 5), camel.into_iter().collect());
+        let pascal = written(serde_json::to_value(Pascal::default()).unwrap());
+        assert_eq!(named(Case::Pascal, 3), pascal.into_iter().collect());
     }
 }

@@ -206,11 +206,14 @@ impl Vault for FakeVault {
         let patch = parse(patch)?;
         let mut state = self.state()?;
         let token = &mut state.tokens.get_mut(id).ok_or_else(missing)?.token;
-        for member in ["data", "metadata", "containers", "expires_at"] {
+        if patch.get("data").is_some_and(Value::is_null) {
+            return Err(Problem::new(400, "Bad Request", "data is required"));
+        }
+        for member in CHANGEABLE {
             match patch.get(member) {
                 None => {}
-                // What is not data has no `null`: it goes back to what it is when nobody says anything.
-                Some(Value::Null) if member != "data" => {
+                // It goes back to what it is when nobody says anything.
+                Some(Value::Null) => {
                     token.as_object_mut().and_then(|members| members.remove(member));
                 }
                 Some(patch) => merge(&mut token[member], patch),
@@ -220,6 +223,7 @@ impl Vault for FakeVault {
             token["containers"] = json!([container_of(&token["type"])]);
         }
         token["fingerprint"] = fingerprint(token);
+        token["modified_at"] = now();
         Ok(token.to_string())
     }
 
@@ -237,6 +241,18 @@ impl Vault for FakeVault {
         self.state()?.detokenize(value).map(|value| value.to_string())
     }
 }
+
+/// What an update may change.
+const CHANGEABLE: [&str; 8] = [
+    "data",
+    "mask",
+    "metadata",
+    "containers",
+    "search_indexes",
+    "fingerprint_expression",
+    "deduplicate_token",
+    "expires_at",
+];
 
 /// Where tokens of a type are kept when nobody says where.
 fn container_of(token_type: &Value) -> &'static str {
