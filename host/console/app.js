@@ -62,7 +62,7 @@ function named(name) {
 /** Opens the page that the address names. */
 async function follow() {
   if (session.keys.length === 0) return;
-  const goesOn = waiting !== null;
+  const goesOn = Boolean(waiting?.unkept?.());
   // Whoever has gone on without a key comes to what they wrote first, which is left from there.
   if (goesOn) location.hash = at;
   waiting = null;

@@ -5,6 +5,7 @@
 //! default in [`Options::settle`]; flag and member of the file follow from its name.
 
 mod address;
+mod environment;
 mod error;
 mod file;
 mod jobs;
@@ -30,6 +31,7 @@ use serde::Deserialize;
 use zeroize::Zeroizing;
 
 pub use address::parse as parse_address;
+pub use environment::given as variables_given;
 pub use error::ConfigError;
 pub use jobs::JobLimits;
 pub use memory::MemoryLimits;
@@ -268,7 +270,7 @@ pub struct Settings {
 impl Options {
     /// Reads the file, if one is named, and fills in the defaults.
     pub fn settle(self) -> Result<Settings, ConfigError> {
-        refuse_unknown_variables()?;
+        environment::refuse_unknown()?;
         let file = self.config.as_deref().map_or_else(|| Ok(Self::default()), read_file)?;
         let rates = RateLimits::of(&self, &file);
         let jobs = JobLimits::of(&self, &file);
@@ -354,25 +356,6 @@ fn secret(name: &'static str) -> Result<Option<Zeroizing<String>>, ConfigError> 
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 pub fn is_empty_variable(name: &OsStr) -> bool {
     std::env::var_os(name).is_some_and(|value| value.is_empty())
-}
-
-/// A misspelt variable would be an option silently not taken.
-fn refuse_unknown_variables() -> Result<(), ConfigError> {
-    let command = Options::augment_args(clap::Command::new("options"));
-    let mut known: Vec<String> = command
-        .get_arguments()
-        .filter_map(|option| option.get_env())
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    known.extend([ROOT_KEY, root_key::NEW_ROOT_KEY, BOOTSTRAP_KEY].map(str::to_owned));
-    // Variables that are not ours may be anything, no text too. One without a value is none.
-    #[expect(clippy::disallowed_methods, reason = "read once, here")]
-    let given = std::env::vars_os().filter(|(_, value)| !value.is_empty());
-    let mut names = given.map(|(name, _)| name.to_string_lossy().into_owned());
-    match names.find(|name| name.starts_with(PREFIX) && !known.contains(name)) {
-        Some(name) => Err(ConfigError::UnknownVariable(name)),
-        None => Ok(()),
-    }
 }
 
 fn read_file(path: &Path) -> Result<Options, ConfigError> {

@@ -302,3 +302,20 @@ fn after_its_tenant_was_erased_everything_that_is_printed_works() {
     assert_eq!(paste(&commands[1])["raw"]["last4"], "4242");
     assert!(paste(&commands[2])["pagination"]["total_items"].as_u64().unwrap() > 0);
 }
+
+/// A server's folder least of all.
+#[test]
+fn options_of_the_environment_are_not_taken_and_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let errors = tempfile::NamedTempFile::new().unwrap();
+    let mut dev = command();
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("own"));
+    dev.env("TOKAMAK_DATA_DIR", folder.path().join("other")).env("TOKAMAK_LOG", "debug");
+    dev.stderr(errors.reopen().unwrap());
+    let mut process = Process::start(dev);
+    process.read_until("start again");
+    let said = fs::read_to_string(errors.path()).unwrap();
+    assert!(said.contains("TOKAMAK_DATA_DIR, TOKAMAK_LOG are not heeded"), "{said}");
+    assert!(folder.path().join("own").exists() && !folder.path().join("other").exists());
+    assert_eq!(process.terminate(), Some(0));
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{TestServer, guests};
 
 async fn server() -> TestServer {
     let server = TestServer::start().await;
@@ -39,6 +39,13 @@ async fn a_parameter_that_there_is_not_is_refused() {
         let expected = json!(["is no parameter of this operation"]);
         assert_eq!(errors, json!({"customer": expected, "from": expected}), "{path}");
     }
+    // What belongs into a body is not passed over either.
+    let search = server.private.post("/tokens/search?size=1", json!({})).await.expect(400);
+    assert!(search["errors"]["size"].is_array(), "{search}");
+    let reactor = guests::echo_reactor(&server).await;
+    let run = format!("/reactors/{reactor}/react?callback_url=https://a.example");
+    let run = server.private.post(&run, json!({"args": {}})).await.expect(400);
+    assert!(run["errors"]["callback_url"].is_array(), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

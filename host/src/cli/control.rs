@@ -17,7 +17,7 @@ use thiserror::Error as ThisError;
 use zeroize::Zeroizing;
 
 use super::{Failure, disk, folder};
-use crate::http::control::{ROOT, Refusal, SOCKET, short};
+use crate::http::control::{NO_OPERATION, ROOT, Refusal, SOCKET, short};
 
 /// Bytes of an answer, at most.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -169,8 +169,13 @@ fn understand<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
         200 => Ok(serde_json::from_slice(body)?),
         status => {
             let refusal = serde_json::from_slice::<Refusal>(body);
-            let told =
+            let mut told =
                 refusal.map_or_else(|_| format!("the server answered {status}"), |it| it.detail);
+            if told == NO_OPERATION {
+                told.push_str(
+                    " The server that runs is of another version than this program: start it again",
+                );
+            }
             Err(if status == UNAVAILABLE { disk::Unavailable(told).into() } else { told.into() })
         }
     }

@@ -19,7 +19,7 @@ use super::open::{self, ForAuthor};
 use super::output::warn;
 use super::stop::Stop;
 use super::{Failure, confine, disk, folder, logging, root_key, say, serve};
-use crate::config::{Options, RootKeySource, parse_address};
+use crate::config::{Options, RootKeySource, parse_address, variables_given};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
@@ -84,6 +84,15 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
         ..Options::default()
     };
     let settings = settings.settle()?;
+    let variables = variables_given();
+    if !variables.is_empty() {
+        // Those of a server that is set up are not meant: their folder least of all.
+        warn(format_args!(
+            "dev takes no option from the environment: {} {} not heeded; it has --data-dir, --listen and --log",
+            variables.join(", "),
+            if variables.len() == 1 { "is" } else { "are" }
+        ));
+    }
     let traces = logging::start_with_traces(&settings)?;
     close_to_others()?;
     confine::confine(&settings)?;

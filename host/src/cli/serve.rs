@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
 
+use super::compact::compact_forever;
 use super::open::{make_folder, open};
 use super::stop::Stop;
 use super::{
@@ -17,7 +18,7 @@ use crate::config::{LogFormat, Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::keys::RootKey;
 use crate::egress::collector_client;
-use crate::http::control::{Control, SOCKET, compact_forever};
+use crate::http::control::{Control, SOCKET};
 use crate::http::{Bounds, Parts, Rates, Scrapers, Serving, State, Stopping, Tls};
 use crate::model::permission::ApplicationType;
 use crate::runtime::close_to_others;

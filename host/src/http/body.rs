@@ -204,6 +204,8 @@ async fn read_typed(
 
 /// What a body holds, and which of its numbers would be rounded: no reason not to look for what else is wrong with it.
 fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(Value, Faults), Rejection> {
+    // Some clients write this mark, and parsers may pass over it (RFC 8259, section 8.1).
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let too_deep = || {
         let detail = format!("The body must not be nested more than {JSON_DEPTH_MAX} levels deep.");
         Problem::new(StatusCode::BAD_REQUEST, detail)
@@ -216,8 +218,6 @@ fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(Value, Fau
         let text = at_its_place(&error, bytes);
         Problem::new(StatusCode::BAD_REQUEST, format!("The body is no JSON: {text}."))
     };
-    // Some clients write this mark, and parsers may pass over it (RFC 8259, section 8.1).
-    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let value = exact::parse(bytes).map_err(malformed)?;
     // A record wraps what it keeps, and must still be read by a parser of limited depth.
     if !is_within(&value, JSON_DEPTH_MAX) {

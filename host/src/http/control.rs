@@ -34,10 +34,11 @@ use self::backup::Backups;
 pub use self::backup::{Asked, Begun, Taken, read_begun, read_frame};
 use super::envelope::Reply;
 use crate::crypto::keys::RootKey;
-use crate::limits::{COMPACT_FIRST_SECONDS_MAX, COMPACT_FULL_SECONDS};
 use crate::model::id::{ApplicationId, TenantId};
 use crate::vault::{Compacted, Error, IssuedKey, KeysStatus, NewTenant, Tenant, Vault};
 
+/// Said of what cannot be asked.
+pub const NO_OPERATION: &str = "There is no such operation.";
 /// The socket's name in the data folder.
 pub const SOCKET: &str = "control.sock";
 /// Its name while it is made.
@@ -243,7 +244,7 @@ fn router(vault: Vault) -> Router {
         .route("/tenants", get(tenants).post(create_tenant))
         .route("/tenants/{id}", delete(erase))
         .route("/tenants/{id}/key", post(create_key))
-        .fallback(async || Refused(StatusCode::NOT_FOUND, "There is no such operation.".to_owned()))
+        .fallback(async || Refused(StatusCode::NOT_FOUND, NO_OPERATION.to_owned()))
         .with_state(desk)
 }
 
@@ -370,31 +371,4 @@ fn bad(error: &dyn std::fmt::Display) -> Refused {
 /// Reads a body. What is wrong with it is not said: it may hold a key.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     serde_json::from_slice(body).map_err(|_| bad(&"The body cannot be read."))
-}
-
-/// Compacts the store every so many seconds, if anything was removed or replaced since.
-pub async fn compact_forever(vault: Vault, seconds: u64) {
-    if seconds == 0 {
-        return;
-    }
-    let mut left = seconds.min(COMPACT_FIRST_SECONDS_MAX);
-    loop {
-        let step = left.min(COMPACT_FULL_SECONDS);
-        tokio::time::sleep(Duration::from_secs(step)).await;
-        left -= step;
-        // What was removed is all that gives a full disk space.
-        if left > 0 && !vault.is_full() {
-            continue;
-        }
-        left = seconds;
-        if !vault.has_removed() {
-            continue;
-        }
-        match vault.compact().await {
-            Ok(Compacted { bytes_before, bytes_after }) => {
-                tracing::info!(bytes_before, bytes_after, "the store was compacted");
-            }
-            Err(error) => tracing::warn!(%error, "the store was not compacted"),
-        }
-    }
 }

@@ -127,8 +127,11 @@ pub async fn react(
     Permitted(permit): Permitted<TokenUse>,
     Shared(state): Shared<State>,
     Id(id): Id<ReactorId>,
+    query: Query,
     Body(body, _room): Body<ReactRequest>,
 ) -> Result<Response, Rejection> {
+    // What is meant for the body, such as `callback_url`, would make it another kind of run.
+    query.checked(())?;
     Ok(match state.vault.react(&permit, id, body).await {
         Ok(Reacted::Answered(answer)) => Reply(answer).into_response(),
         Ok(Reacted::Queued(job)) => {

@@ -84,8 +84,10 @@ pub async fn list(
 pub async fn search(
     Permitted(permit): Permitted<TokenSearch>,
     Shared(state): Shared<State>,
+    query: Query,
     Body(body, _room): Body<SearchTokens>,
 ) -> Result<TokenPage, Rejection> {
+    query.checked(())?;
     Ok(state.vault.search_tokens(&permit, body).await?)
 }
 

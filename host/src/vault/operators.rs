@@ -2,6 +2,7 @@
 
 use super::audit::{Actor, Event};
 use super::kept_application::KeptApplication;
+use super::record::Entity;
 use super::said::{granted, said};
 use super::sealed_keys::SYSTEM_TENANT;
 use super::tenants::Tenant;
@@ -54,7 +55,12 @@ impl Vault {
 
     /// Makes another management application, for an operator whose tenant has no key left that manages it.
     pub async fn issue_management_key(&self, tenant: TenantId) -> Result<IssuedKey, Error> {
-        let issued = self.issue(tenant, ApplicationType::Management, MANAGEMENT).await?;
+        let issued = self.issue(tenant, ApplicationType::Management, MANAGEMENT).await;
+        let issued = issued.map_err(|error| match error {
+            // It was erased meanwhile.
+            Error::TenantGone => Error::NotFound(<Tenant as Entity>::NOUN),
+            other => other,
+        })?;
         tracing::warn!(%tenant, application = %issued.application_id, "an operator made a management key");
         Ok(issued)
     }

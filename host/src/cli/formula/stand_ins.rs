@@ -17,6 +17,8 @@ use crate::egress::{Answer, EgressError, Outbound, StandIn, Url};
 /// What a formula is told of a request that no exchange fits.
 const UNEXPECTED: &str = "the case has no answer to this request";
 const STATUS_OK: u16 = 200;
+/// What is read of a form with files.
+const MULTIPART: &str = "a form with files: body_contains looks into it";
 /// Stands for any characters of an address.
 const ANY: char = '*';
 
@@ -171,7 +173,11 @@ impl Exchange {
             check("body", expected, read_body(request, expected));
         }
         if let Some(expected) = form {
-            check("form", &expected.clone().into(), request.body.as_deref().map(read_form));
+            let is_multipart = header(request, "content-type").is_some_and(|kind| {
+                kind.as_str().is_some_and(|kind| kind.starts_with("multipart/"))
+            });
+            let read = |body| if is_multipart { MULTIPART.into() } else { read_form(body) };
+            check("form", &expected.clone().into(), request.body.as_deref().map(read));
         }
         if let Some(expected) = body_base64 {
             let body = request.body.as_ref().map(|body| STANDARD.encode(body).into());

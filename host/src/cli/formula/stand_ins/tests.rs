@@ -91,6 +91,10 @@ fn a_body_is_compared_as_what_is_expected() {
     );
     let none = request("GET", "https://a.example", None);
     assert_eq!(found(&json!({ "body_contains": "a" }), &none).len(), 1);
+    let mut files = post("--x");
+    files.headers.push(("content-type".to_owned(), "multipart/form-data; boundary=x".to_owned()));
+    let told = found(&json!({ "form": { "a": "1" } }), &files);
+    assert!(told.len() == 1 && told[0].contains("body_contains looks into it"), "{told:?}");
     assert_eq!(found(&json!({ "body_base64": "/w==" }), &odd).len(), 1);
     let form = json!({ "amount": "1 0", "card[number]": "*", "item": ["a", "b"], "none": "" });
     let sent = post("amount=1+0&card%5Bnumber%5D=4242&item=a&item=b&none");
