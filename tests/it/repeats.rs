@@ -203,7 +203,7 @@ async fn the_answer_of_a_run_is_kept_with_it() {
 
     let receiver = Receiver::start().await;
     let body = json!({"args": {"behaviour": "respond", "raw": 1}, "callback_url": receiver.url()});
-    let operation = Operation::json(Method::POST, format!("{path}?queued"), &body, "reactor");
+    let operation = Operation::json(Method::POST, format!("{path}/"), &body, "reactor");
     let queued = assert_repeated_run(&mortal, &private, &operation).await;
     assert_eq!(queued["status"], "queued");
     receiver.wait(1).await;

@@ -178,10 +178,10 @@ impl Reader<'_> {
             return Some(text);
         }
         let is_number = self.members.get(name).is_some_and(Value::is_number);
-        let why = if is_number && count < DIGITS {
-            "must be a string: as a number it has lost the zeros it began with"
-        } else {
-            "must have nine digits: a part of a number says little"
+        let why = match (count < DIGITS, is_number) {
+            (true, true) => "must be a string: as a number it has lost the zeros it began with",
+            (true, false) => "must have nine digits: a part of a number says little",
+            (false, _) => "must have nine digits",
         };
         self.fault(name, why);
         None

@@ -249,12 +249,15 @@ fn numbers_that_cannot_be_the_text_are_refused() {
     }
     // A part of a number is that of many.
     let part = "must have nine digits: a part of a number says little";
-    for (field, text) in [("ssn", "6789"), ("ein", "12-345678"), ("ssn", "123-45-6789 0")] {
-        let outcome = call(json!({ field: text }), json!([{ field: text }]), json!({}));
-        assert_eq!(outcome.error().messages(&format!("args.identity.{field}")), [part], "{text}");
+    for (field, number, told) in [
+        ("ssn", json!("6789"), part),
+        ("ein", json!("12-345678"), part),
+        ("ssn", json!("123-45-6789 0"), "must have nine digits"),
+        ("ssn", json!(1_234_567_890), "must have nine digits"),
+    ] {
+        let outcome = call(json!({ field: number }), json!([{ field: number }]), json!({}));
+        assert_eq!(outcome.error().messages(&format!("args.identity.{field}")), [told], "{number}");
     }
-    let long = call(json!({ "ssn": 1_234_567_890_u64 }), json!([{ "ssn": "" }]), json!({}));
-    assert_eq!(long.error().messages("args.identity.ssn"), [part]);
 }
 
 #[test]

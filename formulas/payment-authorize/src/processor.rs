@@ -205,14 +205,22 @@ fn refused(body: &Value, code: Option<String>, payment: &Payment, attempt: &Atte
         match PARAMETERS.iter().find(|(part, _)| name.contains(part)) {
             Some((_, member)) => *member,
             // Not that of a key, a session or a version.
-            None => (name == "expired" || name.contains("expir") && name.contains("card"))
-                .then_some("args.card"),
+            None => is_of_card(name).then_some("args.card"),
         }
     });
     match member {
         Some(member) => Error::bad_request(detail).at(member, "is not accepted by the processor"),
         None => Error::runtime(detail),
     }
+}
+
+/// Whether what is wrong is the card as a whole, or its expiry.
+fn is_of_card(name: &str) -> bool {
+    let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let has = |word: &str| words.contains(&word);
+    let ends_with_card = words.iter().rfind(|word| !word.is_empty()) == Some(&"card");
+    let is_expiry = has("expiry") || has("expiration") || name == "expired";
+    ends_with_card || is_expiry || has("card") && words.iter().any(|word| word.starts_with("expir"))
 }
 
 impl Attempt<'_> {

@@ -64,11 +64,7 @@ impl Style {
     /// The processor's id of what it answers about.
     pub(crate) fn id(self, answer: &Value, payment: &Payment) -> Option<String> {
         match self {
-            Self::PaymentIntents | Self::Json => match answer.get("id")? {
-                // Some count their payments.
-                number @ Value::Number(_) => code(&whole(number)?.to_string().into(), payment),
-                id => code(id, payment),
-            },
+            Self::PaymentIntents | Self::Json => code(&id(answer, payment)?.into(), payment),
         }
     }
 
@@ -149,6 +145,14 @@ fn text(value: Option<&Value>, payment: &Payment) -> Option<String> {
     let text = value?.as_str()?;
     let right = !text.is_empty() && text.len() <= 200 && !repeats(text, &payment.card);
     right.then(|| text.to_owned())
+}
+
+/// What an answer calls the payment: a text, or a number where payments are counted.
+fn id(answer: &Value, payment: &Payment) -> Option<String> {
+    match answer.get("id")? {
+        number @ Value::Number(_) => text(Some(&whole(number)?.to_string().into()), payment),
+        named => text(Some(named), payment),
+    }
 }
 
 /// Whether a text has the card's number in it, whatever stands between its digits, or is the security code. Ids have three

@@ -268,6 +268,10 @@ fn answers_in_json_are_read() {
         let expected = json!({ "status": status, "id": "p", "amount": 1250, "currency": "EUR" });
         assert_eq!(outcome.raw(), expected);
     }
+    // Some count their payments.
+    let counted = json!({ "id": 7, "approved": true, "status": "succeeded" });
+    let outcome = call(&args(), &configuration("json"), &FakeHttp::new().json(201, counted));
+    assert_eq!(outcome.raw()["id"], "7");
     let capture = with(args(), json!({ "capture": true }));
     let answer = json!({
         "id": "p", "approved": true, "amount": 1000, "scheme_id": "S1",
@@ -394,7 +398,8 @@ fn answers_that_cannot_be_read_leave_the_payment_uncertain() {
         json!({ "id": "p", "status": "unheard_of" }).to_string(),
         json!({ "id": "p", "approved": false, "status": "in_progress" }).to_string(),
         json!({ "id": "p", "approved": false, "status": "captured" }).to_string(),
-        json!({ "id": 7, "approved": true, "status": "succeeded" }).to_string(),
+        json!({ "id": 7.5, "approved": true, "status": "succeeded" }).to_string(),
+        json!({ "id": 4_242_424_242_424_242_u64, "approved": true, "status": "succeeded" }).to_string(),
         json!({ "id": "p", "approved": true, "status": "succeeded", "amount": "much" }).to_string(),
         json!({ "id": NUMBER, "approved": true, "status": "succeeded", "amount": 1, "currency": "eur" }).to_string(),
         json!({ "id": "4242 4242-42424242", "approved": true, "status": "succeeded", "amount": 1, "currency": "eur" }).to_string(),

@@ -151,6 +151,10 @@ pub async fn permissions(
     mut query: Query,
 ) -> Result<Reply<Vec<PermissionView>>, Rejection> {
     let kind = query.parsed::<ApplicationType>("application_type");
+    // It has no pages; clients send these to every list.
+    for name in ["page", "size"] {
+        query.first(name);
+    }
     let kind = query.checked(kind)?;
     let held =
         |permission: &&Permission| kind.is_none_or(|kind| permission.holders().contains(&kind));

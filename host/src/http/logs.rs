@@ -19,7 +19,7 @@ use crate::vault::{EntityTypeView, LogEntry, LogFilter};
     params(ListParameters,
         ("entity_type" = Option<EntityType>, Query, description = "About this type of entity; `token` finds cards and bank accounts too"),
         ("entity_id" = Option<String>, Query, description = "About the entity of this id"),
-        ("actor_id" = Option<Uuid>, Query, description = "By this application or session"),
+        ("actor_id" = Option<Uuid>, Query, description = "By this application or session; entries of versions without this filter are not found"),
         ("start_date" = Option<String>, Query, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}",
             description = "From this time on, ISO 8601"),
         ("end_date" = Option<String>, Query, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}",

@@ -279,3 +279,40 @@ fn check_parts(
     }
     if found == (terms, numbers, uniques) { Ok(()) } else { Err(NOT_FOUND_BY) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{NOT_FOUND_BY, check_entry, kind};
+    use crate::model::permission::marker::TenantRead;
+    use crate::store::{Filter, Record, Start};
+    use crate::vault::index::{term, term_of};
+    use crate::vault::tests::vault;
+
+    /// As earlier versions wrote them.
+    #[tokio::test]
+    async fn an_entry_that_is_not_found_by_who_acted_is_sound() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(folder.path(), 1 << 20).await;
+        let made = vault.create_tenant("t", None).await.unwrap();
+        let manager = vault.authenticate(Some(made.management_key)).await.unwrap();
+        let permit = vault.permit::<TenantRead>(&manager, None).await.unwrap();
+        vault.find_own_tenant(&permit).await.unwrap();
+        let (tenant, keys) = (made.tenant.id, vault.keys(made.tenant.id).await.unwrap());
+        let actor = term_of(&keys, term::ACTOR, &[&permit.actor_id().to_string()]);
+        let (by, start) = (Filter::Term(actor), Start::Offset(0));
+        let slice = vault.0.store.page(kind::LOG, tenant, &by, start, 9).await.unwrap();
+        let [entry] = slice.records.as_slice() else { panic!("{}", slice.total) };
+        assert_eq!(check_entry(entry, &keys), Ok(()));
+        let without = |left_out| -> Record {
+            let mut entry = entry.clone();
+            entry.terms.retain(|term| *term != left_out);
+            entry
+        };
+        assert_eq!(check_entry(&without(actor), &keys), Ok(()));
+        let entity = term_of(&keys, term::ENTITY_ID, &[&tenant.to_string()]);
+        assert_eq!(check_entry(&without(entity), &keys), Err(NOT_FOUND_BY));
+        let mut other = entry.clone();
+        other.terms.push(entity);
+        assert_eq!(check_entry(&other, &keys), Err(NOT_FOUND_BY));
+    }
+}

@@ -1,12 +1,13 @@
-//! What the log says of a change beside that there was one: members, permissions, ids and digests, so that who looks into
-//! what could be done at a time needs no copies from before. Never what a member holds.
+//! What the log says of a change beside that there was one: members, permissions, rules, settings, ids and digests, so that
+//! who looks into what could be done at a time needs no copies from before. Never what is sensitive: configurations, names.
 
 use std::collections::BTreeSet;
 
 use super::tenants::TenantSettings;
+use crate::model::container::Container;
 use crate::model::formula::{Formula, Reactor};
 use crate::model::permission::Permission;
-use crate::model::rule::Rule;
+use crate::model::rule::{Condition, Rule, Transform};
 
 /// Rules that an entry names, at most.
 const RULES_NAMED_MAX: usize = 10;
@@ -24,13 +25,11 @@ pub fn granted(permissions: &[Permission], rules: &[Rule]) -> Vec<String> {
 
 /// Rules that are others than before: which there are now, and which are not any more.
 pub fn of_rules(before: &[Rule], now: &[Rule]) -> Vec<String> {
-    let rights = |rule: &Rule| {
-        let Rule { priority, container, conditions, transform, permissions, .. } = rule.clone();
-        (priority, container, conditions, transform, permissions)
-    };
-    let lacks = |rules: &[Rule], rule: &&Rule| !rules.iter().any(|one| rights(one) == rights(rule));
-    let mut told = by_rules("rule", now.iter().filter(|rule| lacks(before, rule)));
-    told.extend(by_rules("withdrawn rule", before.iter().filter(|rule| lacks(now, rule))));
+    let [was, is] = [before, now].map(|rules| rules.iter().map(rights).collect::<Vec<_>>());
+    let new = now.iter().zip(&is).filter(|(_, own)| !was.contains(own));
+    let gone = before.iter().zip(&was).filter(|(_, own)| !is.contains(own));
+    let mut told = by_rules("rule", new.map(|(rule, _)| rule));
+    told.extend(by_rules("withdrawn rule", gone.map(|(rule, _)| rule)));
     if told.is_empty() && before != now {
         // What they are for, perhaps.
         told.push("other rules".to_owned());
@@ -38,18 +37,33 @@ pub fn of_rules(before: &[Rule], now: &[Rule]) -> Vec<String> {
     told
 }
 
+/// What of a rule decides about anything.
+type Rights<'r> = (u32, Option<&'r Container>, Option<&'r [Condition]>, Transform, String);
+
+fn rights(rule: &Rule) -> Rights<'_> {
+    let Rule { priority, container, conditions, transform, permissions, .. } = rule;
+    (*priority, container.as_ref(), conditions.as_deref(), *transform, names(permissions))
+}
+
 fn by_rules<'r>(word: &str, rules: impl Iterator<Item = &'r Rule>) -> Vec<String> {
-    let named = |rule: &Rule| {
+    let rules: Vec<&Rule> = rules.collect();
+    let (first, rest) = rules.split_at(rules.len().min(RULES_NAMED_MAX));
+    let named = first.iter().map(|rule| {
         let place = rule.container.as_ref().map(|container| format!("on {container}"));
         let place = place.unwrap_or_else(|| "by conditions".to_owned());
-        format!("{word} {} {place}: {}", rule.transform, names(&rule.permissions))
-    };
-    let mut named: Vec<String> = rules.map(named).collect();
-    if let Some(more) = named.len().checked_sub(RULES_NAMED_MAX).filter(|more| *more > 0) {
-        named.truncate(RULES_NAMED_MAX);
-        named.push(format!("{more} more of {word}"));
+        let Rule { priority, transform, permissions, .. } = rule;
+        format!("{word} {priority} {transform} {place}: {}", names(permissions))
+    });
+    let mut told: Vec<String> = named.collect();
+    if !rest.is_empty() {
+        let shown: BTreeSet<Transform> = rest.iter().map(|rule| rule.transform).collect();
+        let shown: Vec<String> = shown.iter().map(ToString::to_string).collect();
+        let granted: Vec<Permission> =
+            rest.iter().flat_map(|rule| rule.permissions.iter().copied()).collect();
+        let (count, shown) = (rest.len(), shown.join(", "));
+        told.push(format!("{count} more of {word} {shown}: {}", names(&granted)));
     }
-    named
+    told
 }
 
 fn names(permissions: &[Permission]) -> String {
@@ -145,12 +159,12 @@ mod tests {
                 vec![],
                 "Session authorized: granted token:create, token:read",
             ),
-            (vec![], vec![rule.clone()], "Session authorized: rule mask on /a/: token:read"),
+            (vec![], vec![rule.clone()], "Session authorized: rule 1 mask on /a/: token:read"),
             (
                 vec![TokenCreate],
                 vec![rule.clone(), rule.clone()],
-                "Session authorized: granted token:create; rule mask on /a/: token:read; \
-                    rule mask on /a/: token:read",
+                "Session authorized: granted token:create; rule 1 mask on /a/: token:read; \
+                    rule 1 mask on /a/: token:read",
             ),
         ] {
             assert_eq!(said("Session authorized", &granted(&permissions, &rules)), expected);
@@ -159,39 +173,55 @@ mod tests {
 
     #[test]
     fn of_rules_it_is_said_which_are_others() {
-        let rule = |container: &str, transform: &str, description: &str| -> Rule {
-            serde_json::from_value(serde_json::json!({
-                "priority": 1, "container": container, "transform": transform,
-                "permissions": ["token:use", "token:read"], "description": description,
-            }))
-            .unwrap()
-        };
-        let [mask, reveal] = ["mask", "reveal"].map(|transform| rule("/a/", transform, ""));
-        let other = rule("/b/", "redact", "");
+        let rule =
+            |priority: u32, container: &str, transform: &str, permissions: &[&str]| -> Rule {
+                serde_json::from_value(serde_json::json!({
+                    "priority": priority, "container": container, "transform": transform,
+                    "permissions": permissions,
+                }))
+                .unwrap()
+            };
+        let both = ["token:use", "token:read"];
+        let [mask, reveal] = ["mask", "reveal"].map(|transform| rule(1, "/a/", transform, &both));
+        let other = rule(2, "/b/", "redact", &["token:read"]);
+        let described = Rule { description: Some("in other words".to_owned()), ..mask.clone() };
         for (before, now, told) in [
             (vec![], vec![], vec![]),
             (vec![mask.clone()], vec![mask.clone()], vec![]),
-            (vec![mask.clone()], vec![rule("/a/", "mask", "in other words")], vec!["other rules"]),
+            (vec![mask.clone()], vec![described], vec!["other rules"]),
+            (
+                vec![mask.clone()],
+                vec![rule(1, "/a/", "mask", &["token:read", "token:use"])],
+                vec!["other rules"],
+            ),
             (
                 vec![mask.clone(), other.clone()],
                 vec![other.clone(), reveal.clone()],
                 vec![
-                    "rule reveal on /a/: token:read, token:use",
-                    "withdrawn rule mask on /a/: token:read, token:use",
+                    "rule 1 reveal on /a/: token:read, token:use",
+                    "withdrawn rule 1 mask on /a/: token:read, token:use",
                 ],
             ),
+            (vec![other.clone()], vec![], vec!["withdrawn rule 2 redact on /b/: token:read"]),
             (
                 vec![other.clone()],
-                vec![],
-                vec!["withdrawn rule redact on /b/: token:read, token:use"],
+                vec![Rule { priority: 3, ..other.clone() }],
+                vec![
+                    "rule 3 redact on /b/: token:read",
+                    "withdrawn rule 2 redact on /b/: token:read",
+                ],
             ),
             (vec![mask.clone(), other.clone()], vec![other, mask], vec!["other rules"]),
         ] {
             assert_eq!(of_rules(&before, &now), told);
         }
-        let many: Vec<Rule> =
-            (0..=RULES_NAMED_MAX).map(|n| rule(&format!("/{n}/"), "mask", "")).collect();
+        // Of many, what the rest grants is said all the same.
+        let mut many: Vec<Rule> =
+            (1..=10).map(|n| rule(n, "/a/", "redact", &["token:read"])).collect();
+        many.push(rule(11, "/a/", "mask", &["token:use"]));
+        many.push(rule(12, "/", "reveal", &["token:search", "token:read"]));
         let told = of_rules(&[], &many);
-        assert_eq!((told.len(), told[10].as_str()), (11, "1 more of rule"));
+        assert_eq!(told.len(), RULES_NAMED_MAX + 1);
+        assert_eq!(told[10], "2 more of rule mask, reveal: token:read, token:search, token:use");
     }
 }

@@ -93,7 +93,7 @@ impl FakeVault {
 
 impl State {
     fn create(&mut self, mut token: Map<String, Value>) -> Result<Value, Problem> {
-        if !token.contains_key("data") || !token.contains_key("type") {
+        if token.get("data").is_none_or(Value::is_null) || !token.contains_key("type") {
             return Err(Problem::new(400, "Bad Request", "a token needs a type and data"));
         }
         self.made += 1;

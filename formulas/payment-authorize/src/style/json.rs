@@ -3,7 +3,7 @@
 use tokamak_sdk::number::whole;
 use tokamak_sdk::{Map, Value, json};
 
-use super::{Approval, Checks, Status, Verdict, text};
+use super::{Approval, Checks, Status, Verdict, id, text};
 use crate::payment::Payment;
 
 /// Where a refusal says its code, the most telling first.
@@ -82,7 +82,7 @@ pub(super) fn verdict(answer: &Value, payment: &Payment) -> Option<Verdict> {
     let first = |places: &[Option<&Value>]| places.iter().find_map(|place| text(*place, payment));
     Some(Verdict::Accepted(Approval {
         status,
-        id: text(answer.get("id"), payment)?,
+        id: id(answer, payment)?,
         // An answer without them is about what was asked; one to a part of it says so.
         amount: match &answer["amount"] {
             Value::Null => payment.amount,
