@@ -3,6 +3,7 @@
 
 use serde_json::json;
 
+use crate::console_sending;
 use crate::support::browser::Browser;
 use crate::support::{Client, TestServer};
 
@@ -34,28 +35,11 @@ fn add(browser: &mut Browser, key: &str) {
 
 /// Everything that can be written in: its page, and a field of it.
 async fn forms(server: &TestServer) -> Vec<(String, &'static str)> {
-    let formula = json!({"name": "ours", "code": "module.exports = async () => ({ raw: {} });"});
-    let used = server.management.post("/reactor-formulas", formula.clone()).await.expect(201);
-    let application =
-        json!({"name": "ours", "type": "private", "permissions": ["token:read"], "rules": []});
-    let reactor = json!({"name": "ours", "configuration": {}, "formula": {"id": used["id"]}});
-    let token = json!({"type": "token", "data": "value"});
-    let mut forms = Vec::new();
-    for (client, page, path, body) in [
-        (&server.management, "applications", "/applications", application),
-        (&server.management, "formulas", "/reactor-formulas", formula),
-        (&server.management, "reactors", "/reactors", reactor),
-        (&server.private, "tokens", "/tokens", token),
-    ] {
-        let made = client.post(path, body).await.expect(201);
-        let id = made["id"].as_str().unwrap();
-        let [new, old] = if page == "tokens" { ["Data", "Containers"] } else { ["Name"; 2] };
-        forms.push((format!("{page}/new"), new));
-        forms.push((format!("{page}/edit/{id}"), old));
-        if page == "reactors" {
-            forms.push((format!("{page}/of/{id}"), "Arguments"));
-        }
-    }
+    let saved = console_sending::forms(server).await.into_iter();
+    let mut forms: Vec<_> = saved.map(|form| (form.page, form.field)).collect();
+    let reactors = forms.iter().filter_map(|(page, _)| page.strip_prefix("reactors/edit/"));
+    let runs: Vec<_> = reactors.map(|id| (format!("reactors/of/{id}"), "Arguments")).collect();
+    forms.extend(runs);
     forms
 }
 

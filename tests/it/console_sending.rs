@@ -18,9 +18,9 @@ const LEAVE: &str = "t.named('a', 'Containers').click(), true";
 
 /// A form: its page, the field that is written in, the button that sends it, and the first request of saving, by its method
 /// and path.
-struct Form {
-    page: String,
-    field: &'static str,
+pub struct Form {
+    pub page: String,
+    pub field: &'static str,
     button: &'static str,
     request: (&'static str, String),
 }
@@ -44,7 +44,7 @@ impl Form {
 }
 
 /// Two of everything that is written in forms: a new one, and one that is there.
-async fn forms(server: &TestServer) -> Vec<Form> {
+pub async fn forms(server: &TestServer) -> Vec<Form> {
     let formula = json!({"name": "ours", "code": "module.exports = async () => ({ raw: {} });"});
     let used = server.management.post("/reactor-formulas", formula.clone()).await.expect(201);
     let application =

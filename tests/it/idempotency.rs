@@ -384,12 +384,7 @@ async fn the_answer_of_a_run_is_not_repeated_to_who_may_run_none_any_more() {
 async fn two_sessions_of_one_application_have_their_own_keys() {
     let server = TestServer::start().await;
     let opener = server.application("public", &["token:create"], json!([])).await;
-    let session = async || {
-        let opened = opener.post("/sessions", json!({})).await.expect(201);
-        let grant = json!({"nonce": opened["nonce"], "permissions": ["token:create"]});
-        server.private.post("/sessions/authorize", grant).await.expect(200);
-        server.client(opened["session_key"].as_str().unwrap())
-    };
+    let session = async || server.session(&opener).await;
     let sessions = [(session().await, "a"), (session().await, "b")];
     let mut made = Vec::new();
     for (client, data) in &sessions {

@@ -196,12 +196,7 @@ async fn a_session_past_its_rate_waits_and_others_of_its_opener_do_not() {
     let server =
         limited(RateLimits { write: "1:3".parse().unwrap(), ..RateLimits::default() }).await;
     let opener = server.application("public", &["token:create"], json!([])).await;
-    let session = async || {
-        let opened = opener.post("/sessions", json!({})).await.expect(201);
-        let grant = json!({"nonce": opened["nonce"], "permissions": ["token:create"]});
-        server.private.post("/sessions/authorize", grant).await.expect(200);
-        server.client(opened["session_key"].as_str().unwrap())
-    };
+    let session = async || server.session(&opener).await;
     let (one, other) = (session().await, session().await);
     // To open them and to grant them something counted too, of others.
     server.clock.advance_ms(3_000);

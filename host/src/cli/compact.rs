@@ -1,4 +1,4 @@
-//! `tokamak compact`: the store's files without what was removed.
+//! `tokamak compact`: the store's files without what was removed; and that a server does so by itself.
 
 use std::time::Duration;
 

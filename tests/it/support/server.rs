@@ -185,6 +185,14 @@ impl TestServer {
         self.client(answer.expect(201)["key"].as_str().unwrap())
     }
 
+    /// A client of a session that this public application opens, and that may make tokens.
+    pub async fn session(&self, opener: &Client) -> Client {
+        let opened = opener.post("/sessions", json!({})).await.expect(201);
+        let grant = json!({"nonce": opened["nonce"], "permissions": ["token:create"]});
+        self.private.post("/sessions/authorize", grant).await.expect(200);
+        self.client(opened["session_key"].as_str().unwrap())
+    }
+
     /// A private client that sees every token in plaintext.
     pub async fn revealing(&self) -> Client {
         let rule = json!([{
